@@ -48,14 +48,14 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.apply import look_again
+    from rmqctl.changes.documents.decode import parse_plan
+    from rmqctl.changes.groups.rules.changes import is_group_change
+    from rmqctl.changes.plan_parts import Planned
+    from rmqctl.changes.same_cluster import follow_plan
+    from rmqctl.changes.unseen_now import leave_out_unseen
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.input_file import read_input
-    from rmqctl.ops.apply import look_again
-    from rmqctl.ops.documents import parse_plan
-    from rmqctl.ops.offset_plan import Planned
-    from rmqctl.ops.rules.group_changes import is_group_change
-    from rmqctl.ops.same_cluster import follow_plan
-    from rmqctl.ops.unseen_now import leave_out_unseen
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

@@ -17,9 +17,9 @@ from rmqctl.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqctl.changes.clean_expired.plan import CleanWish
     from rmqctl.client.core import Client
     from rmqctl.observe.stuck_scan import StuckScan
-    from rmqctl.ops.clean_plan import CleanWish
 
 HELP = """\b
 Examples:
@@ -172,7 +172,7 @@ def command(
 
 
 def _wish(older_than_ms: int, level: int, *, has_queues: bool, reason: str | None) -> "CleanWish":
-    from rmqctl.ops.clean_plan import CleanWish
+    from rmqctl.changes.clean_expired.plan import CleanWish
     from rmqctl.text.durations import short_duration
 
     asked = f"--older-than {short_duration(older_than_ms)}{' --to-dlq' if level < 0 else ''}"
@@ -184,10 +184,10 @@ def _watch(
     rounds: int | None, limit_s: float | None,
 ) -> int:  # fmt: skip
     """Run rounds. Returns the exit code."""
+    from rmqctl.changes.clean_expired.plan import plan_cleaning
+    from rmqctl.changes.documents.encode import plan_document
     from rmqctl.cli.change.carry_out import perform, with_author
     from rmqctl.cli.clean_watch import CleanWatch, Round
-    from rmqctl.ops.clean_plan import plan_cleaning
-    from rmqctl.ops.documents import plan_document
 
     quiet = copy(invocation)
     quiet.display = replace(invocation.display, with_notes=False)
@@ -210,10 +210,10 @@ def _clean(
     invocation: Invocation, found: "StuckScan", consent: Consent, wish: "CleanWish", limit_s: float | None
 ) -> int:
     """Plan, show and apply. Returns the exit code."""
+    from rmqctl.changes.clean_expired.plan import plan_cleaning
     from rmqctl.cli.change.carry_out import carry_out
     from rmqctl.cli.output.render import render
     from rmqctl.cli.stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
-    from rmqctl.ops.clean_plan import plan_cleaning
 
     older_than_ms = wish.older_than_ms
     planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)
@@ -241,7 +241,7 @@ def _check_cleaning(invocation: Invocation, group: str, older_than: str | None, 
 
 
 def _level(delay_level: int | None, *, to_dlq: bool) -> int:
-    from rmqctl.ops.clean_plan import DEAD_LETTER_LEVEL, DEFAULT_LEVEL, require_level
+    from rmqctl.changes.clean_expired.plan import DEAD_LETTER_LEVEL, DEFAULT_LEVEL, require_level
 
     if to_dlq and delay_level is not None:
         raise UsageError("--to-dlq and --delay-level cannot be used together: a dead letter has no delay.")

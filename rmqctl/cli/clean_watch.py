@@ -19,9 +19,9 @@ from rmqctl.text.words import counted
 from .stuck_listing import STUCK_EXIT_CODE
 
 if TYPE_CHECKING:
+    from rmqctl.changes.applied import Applied
     from rmqctl.cli.invocation import Display
     from rmqctl.observe.stuck_scan import StuckScan
-    from rmqctl.ops.applied import Applied
 
 _PARTLY = 8
 

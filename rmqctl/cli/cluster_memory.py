@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from rmqctl.changes.journal.state_place import state_folder, unusable
 from rmqctl.errors import RmqctlError, UnsupportedError, UsageError
 from rmqctl.model.cluster_memory import ClusterMemory, Sightings
 from rmqctl.net.address import format_address, parse_address
 from rmqctl.net.file_lock import lock_file
-from rmqctl.ops.state_place import state_folder, unusable
 from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, not_after, remember
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.

@@ -108,9 +108,9 @@ def _schema_kinds() -> tuple[str, ...]:
 
 
 def _values() -> dict[str, tuple[str, ...]]:
+    from rmqctl.changes.groups.rules.fields import FIELDS
     from rmqctl.diagnose.finding import SEVERITIES
     from rmqctl.diagnose.table import CHECKS
-    from rmqctl.ops.rules.group_fields import FIELDS
     from rmqctl.pipeline.jobs import JOBS
     from rmqctl.plugin.builtin_codecs import rmqctl_body_codecs
     from rmqctl.protocol.codes import RequestCode, ResponseCode

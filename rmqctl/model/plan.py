@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .group import GroupState
 from .queue import MessageQueue
@@ -50,7 +50,7 @@ class Route(StrEnum):
     UNSEEN = "UNSEEN"
 
 
-class ReturnedMessage(Struct, frozen=True):
+class ReturnedMessage(Struct, frozen=True, rename="camel"):
     """A message of a queue that is sent back (CONSUMER_SEND_MSG_BACK): its place, and what identifies its copy.
 
     `origin_topic` is the topic that it was first sent to. `pop_handle` acknowledges a popped message, eight fields
@@ -59,13 +59,13 @@ class ReturnedMessage(Struct, frozen=True):
 
     queue_offset: int
     commit_log_offset: int
-    message_id: str
+    message_id: str = field(name="msgId")
     origin_topic: str
     reconsume_times: int
     pop_handle: str | None = None
 
 
-class Cleaning(Struct, frozen=True):
+class Cleaning(Struct, frozen=True, rename="camel"):
     """What is done before a queue moves to its target: these messages are sent back, with a delay level.
 
     They are in flight in `client_id` since `taken_at_ms` of its clock; None for a group without members, or when the
@@ -80,7 +80,7 @@ class Cleaning(Struct, frozen=True):
     taken_at_ms: int | None = None
 
 
-class Awaited(Struct, frozen=True):
+class Awaited(Struct, frozen=True, rename="camel"):
     """An earlier write, of the change with this id, that was not seen to take effect and still may.
 
     `target` is the offset or configuration that it writes, None for one that it deletes.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .plan import Operation, Route
 from .queue import MessageQueue
@@ -52,11 +52,11 @@ class Who(Struct, frozen=True):
     context: str | None
 
 
-class ReturnReceipt(Struct, frozen=True):
+class ReturnReceipt(Struct, frozen=True, rename="camel"):
     """The result for one message that was to be sent back. CONFIRMED: its copy was seen at the broker."""
 
     queue_offset: int
-    message_id: str
+    message_id: str = field(name="msgId")
     result: Result
     note: str = ""
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.changes.journal.rows import TABLES
 from rmqctl.cli import completion_table
 from rmqctl.cli.complete import FILES, complete
 from rmqctl.cli.completion_scripts import FILE_NAMES, SCRIPTS
 from rmqctl.cli.names_cache import cache_folder, read_names, remember_names
 from rmqctl.cli.registry import COMMANDS
-from rmqctl.ops.journal_rows import TABLES
 from tests.admin.cluster import BrokerState, Cluster, Queue
 
 from .calls import call, spawn

@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.admin.offset_reading import GroupProgress
+from rmqctl.changes.offsets.files import OffsetFile, parse_offsets
+from rmqctl.changes.offsets.given import resolve_brokers
 from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.offset.export import Export, to_csv_listing, to_listing
@@ -24,7 +26,6 @@ from rmqctl.cli.output.text import printable
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.ops.offset_files import OffsetFile, parse_offsets, resolve_brokers
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.progress import compute_progress
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running

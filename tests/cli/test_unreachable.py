@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.changes.documents.encode import plan_document, receipt_document
 from rmqctl.cli.registry import COMMANDS
 from rmqctl.model.plan import Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import Receipt, ReceiptItem, Result
 from rmqctl.net.clock import SystemClock, Timer
-from rmqctl.ops.documents import plan_document, receipt_document
 
 from .calls import call, closed_address
 

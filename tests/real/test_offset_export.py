@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.ops.offset_files import parse_offsets, resolve_brokers
+from rmqctl.changes.offsets.files import parse_offsets
+from rmqctl.changes.offsets.given import resolve_brokers
 
 from .harness.cluster import Cluster
 from .harness.mqadmin import consumer_progress

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
+from rmqctl.changes.applied import Applied
+from rmqctl.changes.apply import apply_plan
+from rmqctl.changes.documents.encode import plan_document
+from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.offsets.plan import plan_offsets
+from rmqctl.changes.offsets.rules.reset import Aim, Spec
+from rmqctl.changes.offsets.targets import Wish
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation
 from rmqctl.model.receipt import Result, Who
-from rmqctl.ops.applied import Applied
-from rmqctl.ops.apply import apply_plan
-from rmqctl.ops.documents import plan_document
-from rmqctl.ops.journal import Journal
-from rmqctl.ops.offset_plan import Wish, plan_offsets
-from rmqctl.ops.rules.reset import Aim, Spec
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from tests.sandbox.peer import consumer_data, subscription

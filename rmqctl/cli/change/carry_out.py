@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from rmqctl.changes.applied import Applied
+from rmqctl.changes.apply import apply_plan
+from rmqctl.changes.documents.encode import plan_document
+from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
+from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.journal.state_place import host_name
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
@@ -20,12 +26,6 @@ from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedErr
 from rmqctl.model.plan import Author
 from rmqctl.model.receipt import Result, Who
 from rmqctl.net.file_lock import require_file_locks
-from rmqctl.ops.applied import Applied
-from rmqctl.ops.apply import apply_plan
-from rmqctl.ops.documents import plan_document
-from rmqctl.ops.group_lock import cool_down_ms, group_lock, lock_places
-from rmqctl.ops.journal import Journal
-from rmqctl.ops.state_place import host_name
 
 from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
 from .consent import check_display, require_consent
@@ -37,12 +37,12 @@ from .parts import count_results
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqctl.changes.plan_parts import Planned
     from rmqctl.cli.invocation import Display, Invocation
     from rmqctl.cli.output.listing import Listing
     from rmqctl.client.core import Client
     from rmqctl.model.failure import Failure
     from rmqctl.model.plan import Plan
-    from rmqctl.ops.offset_plan import Planned
 
     from .options import Consent
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rmqctl.changes.documents.encode import PLAN, RECEIPT, plan_document, receipt_document
+from rmqctl.changes.groups.rules.fields import differing_names, setting_words
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
-from rmqctl.ops.documents import PLAN, RECEIPT, plan_document, receipt_document
-from rmqctl.ops.rules.group_fields import differing_names, setting_words
 
 from .parts import count_results, extra_keys, look_again_note, unseen_count
 

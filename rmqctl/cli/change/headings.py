@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rmqctl.ops.rules.group_changes import operation_name
+from rmqctl.changes.groups.rules.changes import operation_name
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import listed

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rmqctl.changes.documents.encode import plan_document, receipt_document
+from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
-from rmqctl.ops.documents import plan_document, receipt_document
-from rmqctl.ops.rules.group_changes import is_group_change
 from rmqctl.text.words import counted
 
 from .config_listings import config_plan_listing, config_receipt_listing

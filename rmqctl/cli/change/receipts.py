@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from rmqctl.changes.documents.decode import parse_receipt
+from rmqctl.changes.journal.journal import Journal
 from rmqctl.errors import NotFoundError
 from rmqctl.model.receipt import ChangeState, Receipt
-from rmqctl.ops.documents import parse_receipt
-from rmqctl.ops.journal import Journal
 from rmqctl.text.times import iso_time
 
 from ..input_file import read_input

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rmqctl.changes.offsets.rules.reset import Aim, Spec
 from rmqctl.errors import UsageError
-from rmqctl.ops.rules.reset import Aim, Spec
 from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.names import one_of
 from rmqctl.text.times import Ago, Edge, iso_time, parse_moment, resolve_ago
 
 if TYPE_CHECKING:
+    from rmqctl.changes.offsets.files import OffsetFile
+    from rmqctl.changes.offsets.targets import Wish
     from rmqctl.cli.invocation import Invocation
     from rmqctl.client.core import Client
-    from rmqctl.ops.offset_files import OffsetFile
-    from rmqctl.ops.offset_plan import Wish
 
 _LONG_MAX = 2**63 - 1
 
@@ -107,7 +107,7 @@ _ASKED: Mapping[str, Callable[[Any], Asked]] = {
 
 async def resolve(client: Client, invocation: Invocation, asked: Asked, file: OffsetFile | None, wish: Wish) -> Wish:
     """Return the wish with the offsets of another group or a file. Raises what reading them raises."""
-    from rmqctl.ops.given_offsets import offsets_of_file, offsets_of_group
+    from rmqctl.changes.offsets.given import offsets_of_file, offsets_of_group
 
     if asked.group is not None:
         return (await offsets_of_group(client, invocation.full_name(asked.group), wish.topics)).wish(wish)

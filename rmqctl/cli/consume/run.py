@@ -132,6 +132,7 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.groups.rules.names import require_new_name
     from rmqctl.cli.confirm import confirm as ask_whether
     from rmqctl.cli.confirm import confirm_by_name
     from rmqctl.cli.output.body import body_style
@@ -141,7 +142,6 @@ def command(
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.consuming import ConsumeFromWhere
     from rmqctl.model.group import BROADCASTING, CLUSTERING
-    from rmqctl.ops.rules.group_names import require_new_name
     from rmqctl.text.times import Edge
 
     from ..whatif.options import given_options

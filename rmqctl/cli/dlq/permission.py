@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rmqctl.changes.groups.dead_letter_permission import plan_permission
 from rmqctl.cli.change.carry_out import carry_out, check_consent
 from rmqctl.cli.change.options import Consent, group_name
-from rmqctl.ops.dead_letter_permission import plan_permission
 
 if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation

@@ -33,12 +33,12 @@ from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receip
 
 if TYPE_CHECKING:
     from rmqctl.admin.letter_reading import Letters
+    from rmqctl.changes.dlq.ledger import Identity
+    from rmqctl.changes.dlq.plan import ReplayPlan
+    from rmqctl.changes.dlq.rules.replay import Target
+    from rmqctl.changes.dlq.run import ReplayOutcome, Transform
+    from rmqctl.changes.dlq.source import Source
     from rmqctl.client.core import Client
-    from rmqctl.ops.ledger import Identity
-    from rmqctl.ops.replay_plan import ReplayPlan
-    from rmqctl.ops.replay_run import ReplayOutcome, Transform
-    from rmqctl.ops.replay_source import Source
-    from rmqctl.ops.rules.replay import Target
 
     from .reading import Wanted
 
@@ -104,9 +104,9 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.dlq.rules.replay import Target, TargetKind, retry_target
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.net.file_lock import require_file_locks
-    from rmqctl.ops.rules.replay import Target, TargetKind, retry_target
 
     invocation = Invocation(ctx)
     if not dry_run:
@@ -187,9 +187,9 @@ class _Work:
 
     async def plan(self, client: "Client") -> "ReplayPlan":
         """Read and plan. Raises what reading raises, and BusyError while another process holds the ledger."""
+        from rmqctl.changes.dlq.ledger import Ledger, has_ledger
+        from rmqctl.changes.dlq.plan import check_targets, plan_replay
         from rmqctl.cli.output.progress import ScanProgress
-        from rmqctl.ops.ledger import Ledger, has_ledger
-        from rmqctl.ops.replay_plan import check_targets, plan_replay
 
         identity = await self._identity(client)
         with ScanProgress("Reading dead letters", is_wanted=self._with_notes) as progress:
@@ -205,9 +205,9 @@ class _Work:
 
     def replay(self, count: int, rate: float | None, transform: "Transform | None", reason: str | None) -> int:
         """Send, and show the receipt. Returns the exit code."""
+        from rmqctl.changes.dlq.run import ReplayOutcome
         from rmqctl.cli.change.interrupts import Interrupts
         from rmqctl.cli.output.text import note_to_stderr, printable
-        from rmqctl.ops.replay_run import ReplayOutcome
 
         outcome = ReplayOutcome()
         with Interrupts() as interrupts:
@@ -239,11 +239,11 @@ class _Work:
         self, client: "Client", outcome: "ReplayOutcome", count: int, rate: float | None,
         transform: "Transform | None", reason: str | None,
     ) -> None:  # fmt: skip
+        from rmqctl.changes.dlq.ledger import Ledger
+        from rmqctl.changes.dlq.run import Replay
         from rmqctl.cli.change.carry_out import this_process
         from rmqctl.cli.output.progress import ScanProgress
         from rmqctl.cli.output.text import note_to_stderr, printable
-        from rmqctl.ops.ledger import Ledger
-        from rmqctl.ops.replay_run import Replay
 
         clock = client.clock
         ledger = Ledger(await self._identity(client), clock.now_ms())
@@ -279,8 +279,8 @@ class _Work:
 
     async def _identity(self, client: "Client") -> "Identity":
         from rmqctl.admin.brokers import fetch_cluster
-        from rmqctl.ops.ledger import Identity
-        from rmqctl.ops.plan_parts import cluster_label
+        from rmqctl.changes.dlq.ledger import Identity
+        from rmqctl.changes.plan_parts import cluster_label
 
         brokers = (await fetch_cluster(client)).brokers
         masters = {broker.broker_name: broker.master_address for broker in brokers if broker.master_address is not None}

@@ -13,11 +13,11 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
+    from rmqctl.changes.dlq.plan import ReplayPlan
+    from rmqctl.changes.dlq.rules.replay import Target
+    from rmqctl.changes.dlq.run import ReplayOutcome
+    from rmqctl.changes.dlq.source import DeadLetter
     from rmqctl.model.sending import OutgoingMessage
-    from rmqctl.ops.replay_plan import ReplayPlan
-    from rmqctl.ops.replay_run import ReplayOutcome
-    from rmqctl.ops.replay_source import DeadLetter
-    from rmqctl.ops.rules.replay import Target
 
 _BODY = BodyStyle(max_bytes=256)
 # A dead letter, and the message sent for it: itself, or the result of a transform, None if the transform drops it.
@@ -71,7 +71,7 @@ def _headings(group: str, plan: ReplayPlan) -> Iterator[str]:
 
 
 def _notes(plan: ReplayPlan, most: int | None, *, is_dry: bool, transform: str | None) -> Iterator[str]:
-    from rmqctl.ops.replay_plan import NOT_SENT_WORDS
+    from rmqctl.changes.dlq.plan import NOT_SENT_WORDS
 
     if plan.again_count:
         yield f"Replayed before, and failed again: {plan.again_count} of {plan.count}."

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.admin.letter_reading import Letter, LetterReading, Letters
+from rmqctl.changes.dlq.source import DeadLetter
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.ops.replay_source import DeadLetter
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.rules.file_claims import require_fit
 

@@ -12,7 +12,7 @@ from rmqctl.model.receipt import ChangeState
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.ops.ledger import Summary
+    from rmqctl.changes.dlq.ledger import Summary
 
 HELP = """\b
 Examples:
@@ -43,7 +43,7 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.ops.ledger import read_ledgers
+    from rmqctl.changes.dlq.ledger import read_ledgers
 
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(COLUMNS, invocation.display)

@@ -58,10 +58,10 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.groups.plan import ConfigWish, plan_creation
+    from rmqctl.changes.groups.rules.fields import parse_changes
+    from rmqctl.changes.groups.rules.names import require_new_name
     from rmqctl.cli.change.carry_out import carry_out, check_consent
-    from rmqctl.ops.group_plan import ConfigWish, plan_creation
-    from rmqctl.ops.rules.group_fields import parse_changes
-    from rmqctl.ops.rules.group_names import require_new_name
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)

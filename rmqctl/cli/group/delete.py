@@ -46,8 +46,8 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.groups.delete import plan_group_deletion
     from rmqctl.cli.change.carry_out import carry_out, check_consent
-    from rmqctl.ops.group_delete import plan_group_deletion
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)

@@ -54,10 +54,10 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.groups.plan import ConfigWish, plan_update
+    from rmqctl.changes.groups.rules.fields import parse_changes
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
-    from rmqctl.ops.group_plan import ConfigWish, plan_update
-    from rmqctl.ops.rules.group_fields import parse_changes
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)

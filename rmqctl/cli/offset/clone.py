@@ -56,12 +56,14 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.offsets.given import offsets_of_group
+    from rmqctl.changes.offsets.plan import plan_offsets
+    from rmqctl.changes.offsets.rules.reset import Aim, Spec
+    from rmqctl.changes.offsets.targets import Wish
+    from rmqctl.changes.plan_parts import Planned
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation
-    from rmqctl.ops.given_offsets import offsets_of_group
-    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
-    from rmqctl.ops.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
     origin, name = group_name(invocation, source), group_name(invocation, group)

@@ -55,10 +55,10 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.offsets.delete import plan_deletion
+    from rmqctl.changes.plan_parts import Planned
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
-    from rmqctl.ops.offset_delete import plan_deletion
-    from rmqctl.ops.offset_plan import Planned
 
     invocation = Invocation(ctx)
     if not topic and not leftovers:

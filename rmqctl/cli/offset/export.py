@@ -228,7 +228,7 @@ def _notes(progress: "GroupProgress") -> list[str]:
 
 def _write(listing: Listing, display: Display) -> int:
     """Write the document; CSV has no place for errors and lists in comments what it lacks."""
-    from rmqctl.ops.offset_file_gaps import not_read_comment, not_read_words
+    from rmqctl.changes.offsets.files import not_read_comment, not_read_words
 
     code = render(listing, display)
     for failure in listing.failures if display.format == "csv" else ():

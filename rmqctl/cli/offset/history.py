@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.changes.groups.rules.changes import operation_name
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.plan import Operation
-from rmqctl.ops.rules.group_changes import operation_name
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
-    from rmqctl.ops.journal_rows import Change
+    from rmqctl.changes.journal.rows import Change
 
 HELP = """\b
 Examples:
@@ -42,7 +42,7 @@ def command(
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Show at most N.")] = 50,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.ops.plan_parts import is_id
+    from rmqctl.changes.plan_parts import is_id
 
     invocation = Invocation(ctx)
     if identity is None and group is not None and is_id(group):
@@ -57,7 +57,7 @@ def command(
         found = find_receipt(identity)
         listing = receipt_listing(found)
         return render(replace(listing, notes=[*describe(found), *listing.notes]), invocation.display)
-    from rmqctl.ops.journal import Journal
+    from rmqctl.changes.journal.journal import Journal
 
     choose_columns(_COLUMNS, invocation.display)
     with Journal() as journal:

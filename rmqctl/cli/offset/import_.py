@@ -67,12 +67,14 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.offsets.files import parse_offsets
+    from rmqctl.changes.offsets.given import offsets_of_file
+    from rmqctl.changes.offsets.plan import plan_offsets
+    from rmqctl.changes.offsets.rules.reset import Aim, Spec
+    from rmqctl.changes.offsets.targets import Wish
+    from rmqctl.changes.plan_parts import Planned
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.model.plan import Operation
-    from rmqctl.ops.given_offsets import offsets_of_file
-    from rmqctl.ops.offset_files import parse_offsets
-    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
-    from rmqctl.ops.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

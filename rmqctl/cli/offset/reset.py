@@ -108,12 +108,14 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.offsets.files import parse_offsets
+    from rmqctl.changes.offsets.plan import plan_offsets
+    from rmqctl.changes.offsets.targets import Wish
+    from rmqctl.changes.plan_parts import Planned
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.change.specs import Asked, parse_asked, resolve
     from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation
-    from rmqctl.ops.offset_files import parse_offsets
-    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
 
     invocation = Invocation(ctx)
     asked: Asked = parse_asked(

@@ -61,12 +61,12 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.groups.rules.changes import is_group_change
+    from rmqctl.changes.journal.journal import Journal
+    from rmqctl.changes.plan_parts import Planned
+    from rmqctl.changes.undo import find_later, plan_way_back, with_later_sights
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.change.receipts import find_receipt
-    from rmqctl.ops.journal import Journal
-    from rmqctl.ops.offset_plan import Planned
-    from rmqctl.ops.rules.group_changes import is_group_change
-    from rmqctl.ops.undo import find_later, plan_way_back, with_later_sights
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

@@ -24,11 +24,11 @@ def command(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plan file; - is stdin.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.documents.decode import parse_plan
     from rmqctl.cli.change.headings import headings
     from rmqctl.cli.change.listings import PLAN_COLUMNS, plan_listing
     from rmqctl.cli.input_file import read_input
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.ops.documents import parse_plan
 
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(PLAN_COLUMNS, invocation.display)

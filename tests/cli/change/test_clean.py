@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.ops import clean_apply
+from rmqctl.changes.clean_expired import apply
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox.threaded import ThreadedSandbox
@@ -25,7 +25,7 @@ SCHEDULED = "SCHEDULE_TOPIC_XXXX"
 @pytest.fixture(params=["5.4.0", "4.9.7"])
 def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
     """A group without members that is at 6 of 10 in two queues."""
-    monkeypatch.setattr(clean_apply, "_SEEN_WITHIN_S", 0.5)
+    monkeypatch.setattr(apply, "_SEEN_WITHIN_S", 0.5)
     with seeded(request.param, unique=True) as running:
         monkeypatch.setenv("NAMESRV_ADDR", running.addr)
         yield running

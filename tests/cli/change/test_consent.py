@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.ops.group_lock import group_lock
+from rmqctl.changes.journal.group_lock import group_lock
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.changes.documents.encode import sum_of
 from rmqctl.net.clock import Clock, SystemClock
-from rmqctl.ops.documents import sum_of
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call
@@ -170,7 +170,7 @@ def _leap(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def leap(_: Clock, seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("rmqctl.ops.group_lock._RESET_PAUSE_MS", 3_600_000)
+    monkeypatch.setattr("rmqctl.changes.journal.group_lock._RESET_PAUSE_MS", 3_600_000)
     monkeypatch.setattr("rmqctl.net.clock.pause", leap)
     monkeypatch.setattr(SystemClock, "monotonic_s", lambda clock: machine_s(clock) + sum(waits))
     return waits

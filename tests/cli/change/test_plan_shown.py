@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from rmqctl.changes.documents.encode import sum_of
 from rmqctl.cli.change.headings import headings
 from rmqctl.model.plan import Author, Operation, Plan, Route
-from rmqctl.ops.documents import sum_of
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call
 from tests.schemas import check_document

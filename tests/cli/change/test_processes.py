@@ -90,7 +90,7 @@ def test_who_is_cut_off_in_the_middle_leaves_a_journal_that_is_true(
     assert {item["before"] for item in receipt["items"]} == {6}
     # The lock is free, and what may have been changed can be put back.
     sandbox.faults.clear()
-    monkeypatch.setattr("rmqctl.ops.late_writes.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("rmqctl.changes.late_writes.LOOK_AGAIN_S", 0.0)
     # Of the second write nobody knows that it never comes.
     result = call(capsys, "offset", "undo", str(change["id"]), "--yes", "-o", "json")
     assert (result.code, stored(sandbox)) == (9, {0: 6, 1: 6})

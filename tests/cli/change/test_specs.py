@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 from freezegun import freeze_time
 
+from rmqctl.changes.offsets.rules.reset import Aim, Spec
 from rmqctl.cli.change.options import wait_s
 from rmqctl.cli.change.specs import Asked, parse_asked
 from rmqctl.errors import UsageError
-from rmqctl.ops.rules.reset import Aim, Spec
 from tests.admin.cluster import Cluster
+from tests.changes.changing import message_cluster, store
 from tests.cli.calls import call
 from tests.cli.served import served
-from tests.ops.changing import message_cluster, store
 from tests.scripted import V4_9_7
 
 Captured = pytest.CaptureFixture[str]

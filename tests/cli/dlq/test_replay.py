@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from rmqctl.changes import late_writes
+from rmqctl.changes.dlq import run
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
@@ -19,7 +21,6 @@ from rmqctl.consumer.rules.retry_locks import Hindrance
 from rmqctl.errors import NotAuthorisedError, UnreachableError
 from rmqctl.model.route import Broker
 from rmqctl.model.sending import OutgoingMessage
-from rmqctl.ops import late_writes, replay_run
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -36,8 +37,8 @@ _SENDS = (Q.SEND_MESSAGE_V2, Q.SEND_BATCH_MESSAGE)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
     # Nothing is on its way to a sandbox in this process.
-    monkeypatch.setattr(replay_run, "_IN_FLIGHT_S", 0.0)
-    monkeypatch.setattr(replay_run, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(run, "_IN_FLIGHT_S", 0.0)
+    monkeypatch.setattr(run, "_AGAIN_S", 0.0)
     monkeypatch.setattr(late_writes, "LOOK_AGAIN_S", 0.1)
 
 

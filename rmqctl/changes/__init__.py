@@ -1,0 +1,1 @@
+"""Changes: planned, applied, verified, journaled, undone. Here is what changes of all kinds share."""

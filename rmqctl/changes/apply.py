@@ -1,0 +1,44 @@
+"""Applies a plan of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqctl.changes.clean_expired.apply import apply_cleaning
+from rmqctl.changes.groups.apply import apply_configs
+from rmqctl.changes.groups.check import check_config_plan
+from rmqctl.changes.groups.rules.changes import is_group_change
+from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.offsets.apply import apply_offsets
+from rmqctl.changes.offsets.check import check_plan
+from rmqctl.client.core import Client
+from rmqctl.model.plan import Operation, Plan
+from rmqctl.model.receipt import Who
+
+from .applied import Applied
+
+
+async def apply_plan(
+    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
+    wait_s: float | None, report: Callable[[str], None],
+) -> Applied:  # fmt: skip
+    """Apply a plan. `report` is called with a sentence about what is being waited for.
+
+    Nothing is written when the plan is out of date (StaleError), or its subject cannot be read. Later failures are in
+    the receipt, item by item. One writer at a time: the caller holds the group's lock.
+    """
+    if is_group_change(plan.operation):
+        return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict, report=report)
+    apply = apply_cleaning if plan.operation is Operation.CLEAN_EXPIRED else apply_offsets
+    return await apply(client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report)
+
+
+async def look_again(client: Client, plan: Plan, *, strict: bool) -> Plan:
+    """Return a plan with what it would do now, for display; nothing is written.
+
+    Raises StaleError when it is out of date, and what reading the group raises.
+    """
+    if is_group_change(plan.operation):
+        await check_config_plan(client, plan, strict=strict)
+        return plan
+    return (await check_plan(client, plan, strict=strict)).today

@@ -1,0 +1,280 @@
+"""Cleans: sends stuck messages back, waits for their copies, and only then moves each queue past them.
+
+Each step is journaled before it is sent. A run that is killed leaves at worst a message that was sent back and is still
+in flight: the next run finds its copy after the former end of the commit log, and does not send it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.admin.clients import fetch_placed_connections, fetch_running_infos
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.results import ask_all
+from rmqctl.admin.returns import fetch_log_end, find_copy, send_back, send_copy
+from rmqctl.admin.time_search import fetch_message_at
+from rmqctl.changes.applied import Applied, note_down, receipt_of
+from rmqctl.changes.clean_expired.rules.ways import why_gone_on
+from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.journal.rows import OpenReturn, holder_of
+from rmqctl.changes.late_writes import is_refusal, joined
+from rmqctl.changes.offsets.apply import OffsetWriter
+from rmqctl.changes.offsets.check import Checked, check_plan
+from rmqctl.changes.offsets.outcomes import Outcomes
+from rmqctl.changes.plan_parts import new_id
+from rmqctl.client.core import Client
+from rmqctl.errors import RefusedError, RmqctlError, StaleError
+from rmqctl.model.failure import Attempt, Failure
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage, Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import Result, ReturnReceipt, Who
+from rmqctl.net.clock import pause
+from rmqctl.text.words import counted
+
+from .pop_apply import PopAcks
+
+_SENT_AT_ONCE = 32
+# A client waits 5 s for the response (MQClientAPIImpl.consumerSendMessageBack).
+_ANSWER_S = 5.0
+# Brokers index a message some ms after they store it, and later under load.
+_SEEN_WITHIN_S = 15.0
+_LOOK_EVERY_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+async def apply_cleaning(
+    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
+    wait_s: float | None, report: Callable[[str], None],
+) -> Applied:  # fmt: skip
+    """Apply a cleaning plan. See apply_offsets(), which moves the queues in the same way.
+
+    A queue is left alone if its client has moved past the message by itself, or was assigned the queue again. Raises
+    StaleError if all queues are. Messages that are no longer popped are left alone as well; the others are
+    acknowledged one by one, and their queues do not move.
+    """
+    checked = await check_plan(client, plan, strict=strict)
+    pops = PopAcks(client, plan, checked.brokers)
+    gone_on = {**await _find_gone_on(client, plan), **await pops.look_before()}
+    seen = [index for index, item in enumerate(plan.items) if item.route is not Route.UNSEEN]
+    if gone_on and len(gone_on) == len(seen):
+        raise StaleError(f"The plan is out of date. {next(iter(gone_on.values()))}", hint="Make a new plan.")
+    now_ms = client.clock.now_ms()
+    outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
+    await outcomes.look_before()
+    # What earlier runs sent back is looked up before this run's rows exist.
+    earlier = {
+        index: {
+            offset: found
+            for holder in {holder_of(item.cleaning, message) for message in item.cleaning.messages}
+            for offset, found in journal.open_returns(plan.group, item.mq, holder).items()
+        }
+        for index, item in enumerate(plan.items)
+        if item.cleaning is not None
+    }
+    journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
+    returns = _Returns(client, plan, checked, journal, outcomes.receipt_id, earlier, pops)
+    indexes = [index for index in seen if index not in gone_on]
+    popped = pops.indexes - gone_on.keys()
+    if popped:
+        journal.attempting(outcomes.receipt_id, {index: plan.items[index].before for index in popped}, now_ms=now_ms)
+    count = sum(len(pops.messages(index)) for index in indexes)
+    report(f"Sending {counted(count, 'message')} back...")
+    await asyncio.gather(*(returns.send(index) for index in indexes))
+    unstored = {index for index in indexes if index not in popped and not returns.is_stored(index)}
+    outcomes.items |= await pops.conclude({index: outcomes.items[index] for index in popped}, returns.receipts)
+    for index in unstored:
+        outcomes.note(index, "not moved: the copy of a message was not seen")
+    for index, sentence in gone_on.items():
+        outcomes.note(index, sentence)
+    outcomes.failures += returns.failures
+    await OffsetWriter(client, plan, checked, outcomes).write(leave=unstored | popped | gone_on.keys())
+    await outcomes.find(wait_s, report)
+    ended_at_ms = client.clock.now_ms()
+    outcomes.end(ended_at_ms)
+    items = tuple(
+        replace(item, messages=tuple(returns.receipts.get(index, ()))) for index, item in enumerate(outcomes.in_order())
+    )
+    receipt = receipt_of(plan, outcomes.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=items)
+    return Applied(receipt, outcomes.all_failures())
+
+
+async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
+    """Return the items whose messages are no longer in flight in the same client, and a sentence about each.
+
+    A client that was assigned the queue again receives what it had already consumed: to move past that would lose it.
+    """
+    ids = {item.cleaning.client_id for item in plan.items if item.cleaning is not None and item.cleaning.client_id}
+    if not ids:
+        return {}
+    cluster = await client.cluster()
+    connections = await ask_all(cluster.registered, lambda broker: fetch_placed_connections(client, broker, plan.group))
+    through = {address: found for address, found in connections.ok.values() if found is not None}
+    infos = await fetch_running_infos(client, plan.group, through, only=ids)
+    gone_on = {}
+    for index, item in enumerate(plan.items):
+        if item.cleaning is not None and item.cleaning.client_id is not None:
+            client_id = item.cleaning.client_id
+            info = infos.ok.get(client_id)
+            if client_id in infos.failed:
+                error = infos.failed[client_id]
+                gone_on[index] = f"{client_id} did not report whether it still has the message: {error.sentence}"
+            elif why := why_gone_on(item.mq, item.cleaning, None if info is None else info.process_queues.get(item.mq)):
+                gone_on[index] = why
+    return gone_on
+
+
+class _Sent(Struct, frozen=True):
+    """The result for one message: the topic where its copy was seen, and a note."""
+
+    topic: str | None
+    note: str = ""
+
+
+class _Returns:
+    """Sends back the messages of queues. `receipts` are by the queue's index, in the order of the plan."""
+
+    def __init__(
+        self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str,
+        earlier: Mapping[int, Mapping[int, OpenReturn]], pops: PopAcks,
+    ) -> None:  # fmt: skip
+        self.receipts: dict[int, list[ReturnReceipt]] = {}
+        self.failures: list[Failure] = []
+        self._client = client
+        self._plan = plan
+        self._checked = checked
+        self._journal = journal
+        self._receipt_id = receipt_id
+        self._earlier = earlier
+        self._pops = pops
+        self._gate = asyncio.Semaphore(_SENT_AT_ONCE)
+        self._ends: dict[str, asyncio.Task[int]] = {}
+
+    def is_stored(self, index: int) -> bool:
+        """Return whether a copy of each message of a queue was seen."""
+        return all(each.result is Result.CONFIRMED for each in self.receipts[index])
+
+    async def send(self, index: int) -> None:
+        """Send back the messages of one queue; failures are noted."""
+        item = self._plan.items[index]
+        cleaning = item.cleaning
+        if cleaning is None:
+            self.receipts[index] = []
+            return
+        messages, left_alone = self._pops.messages(index), self._pops.left_alone
+        unsent = [
+            ReturnReceipt(
+                each.queue_offset, each.message_id, Result.NOT_ATTEMPTED, left_alone.get((index, each.queue_offset), "")
+            )
+            for each in cleaning.messages
+        ]  # fmt: skip
+        self.receipts[index] = unsent
+        try:
+            address = require_master(self._checked.brokers[item.mq.broker_name])
+            end = await self._log_end(address)
+            self._journal.returning(self._receipt_id, index, [each.queue_offset for each in messages], known_before=end)
+        except RmqctlError as error:
+            self.failures.append(Failure(item.mq.broker_name, f"messages of {item.mq}", error, Attempt.WRITE))
+            return
+        answers = await ask_all(
+            range(len(messages)), lambda number: self._return(index, address, cleaning, messages[number], end)
+        )
+        receipts = [
+            _receipt(message, answers.ok.get(number), answers.failed.get(number))
+            for number, message in enumerate(messages)
+        ]
+        kept = [each for each in unsent if (index, each.queue_offset) in left_alone]
+        self.receipts[index] = sorted((*receipts, *kept), key=lambda each: each.queue_offset)
+        for each in receipts:
+            if each.result is not Result.CONFIRMED:
+                failure = RmqctlError(each.note)
+                attempt = Attempt.UNANSWERED_WRITE if each.result is Result.UNKNOWN else Attempt.WRITE
+                what = f"offset {each.queue_offset} of {item.mq}, sent back"
+                self.failures.append(Failure(item.mq.broker_name, what, failure, attempt))
+        note_down(lambda: self._journal.returned(self._receipt_id, index, receipts), self.failures)
+
+    async def _log_end(self, address: str) -> int:
+        """Return the end of a broker's commit log before this run's first message; each broker is asked once."""
+        if address not in self._ends:
+            self._ends[address] = asyncio.ensure_future(fetch_log_end(self._client, address))
+        return await self._ends[address]
+
+    async def _return(self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int) -> _Sent:
+        """Send one message back, and acknowledge it if it was popped. Raises what _store_again() raises."""
+        async with self._gate:
+            sent = await self._store_again(index, address, cleaning, message, end)
+            if sent.topic is not None:
+                await self._pops.acknowledge(index, address, message)
+            return sent
+
+    async def _store_again(
+        self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int
+    ) -> _Sent:  # fmt: skip
+        """Have one message stored again, unless an earlier run did. Raises only errors that prove that it was not."""
+        group = self._plan.group
+        before = self._earlier.get(index, {}).get(message.queue_offset)
+        if before is not None and before.message_id == message.message_id:
+            topic = await find_copy(self._client, address, group, message, before.known_before)
+            if topic is not None:
+                return _Sent(topic, f"{before.receipt_id} already sent it back")
+            if before.is_stored:
+                # Its copy was seen; since then its index file was deleted, or it was consumed long ago.
+                return _Sent(None, f"{before.receipt_id} already sent it back, and its copy no longer exists")
+        note = ""
+        try:
+            await self._send(self._plan.items[index].mq, address, cleaning, message)
+        except RmqctlError as error:
+            # A broker that could not flush in time answers with an error, although it has stored the message.
+            topic = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
+            if topic is None and is_refusal(error):
+                raise
+            note = error.sentence
+        else:
+            topic = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
+        return _Sent(topic, note)
+
+    async def _send(self, mq: MessageQueue, address: str, cleaning: Cleaning, message: ReturnedMessage) -> None:
+        group, level, limit = self._plan.group, cleaning.delay_level, cleaning.max_reconsume_times
+        if message.pop_handle is not None and mq.topic.startswith(RETRY_PREFIX):
+            found = await fetch_message_at(self._client, address, mq, message.queue_offset)
+            if found is None or found.queue_offset != message.queue_offset or found.message_id != message.message_id:
+                raise RefusedError(f"{mq} offset {message.queue_offset} is not the message of the plan.")
+            await send_copy(
+                self._client, address, group, found, message.origin_topic, broker_name=mq.broker_name,
+                delay_level=level, max_reconsume_times=limit, timeout_s=_ANSWER_S,
+            )  # fmt: skip
+            return
+        await send_back(
+            self._client, address, mq.broker_name, group, message, delay_level=level, max_reconsume_times=limit,
+            timeout_s=_ANSWER_S,
+        )  # fmt: skip
+
+    async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> str | None:
+        """Wait for the copy. None if it is not seen in time, or the broker does not answer."""
+        clock = self._client.clock
+        until_s = clock.monotonic_s() + within_s
+        turn = 0
+        while True:
+            try:
+                topic = await find_copy(self._client, address, self._plan.group, message, end)
+            except RmqctlError:
+                topic = None
+            left_s = until_s - clock.monotonic_s()
+            if topic is not None or left_s <= 0:
+                return topic
+            await pause(clock, min(left_s, _LOOK_EVERY_S[min(turn, len(_LOOK_EVERY_S) - 1)]))
+            turn += 1
+
+
+def _receipt(message: ReturnedMessage, sent: _Sent | None, error: RmqctlError | None) -> ReturnReceipt:
+    result, note = Result.NOT_ATTEMPTED, ""
+    if error is not None:
+        result, note = Result.UNCHANGED, error.sentence
+    elif sent is not None and sent.topic is not None:
+        result, note = Result.CONFIRMED, joined(f"copy in {sent.topic}", sent.note)
+    elif sent is not None:
+        result, note = Result.UNKNOWN, joined("its copy was not seen", sent.note)
+    return ReturnReceipt(message.queue_offset, message.message_id, result, note)

@@ -1,0 +1,302 @@
+"""Plans to move past stuck messages: which are sent back, and where each queue moves then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.results import ask_all
+from rmqctl.admin.retry_places import fetch_retry_places
+from rmqctl.changes.clean_expired.rules.ways import CleanWay, Past, find_ways
+from rmqctl.changes.offsets.found import Found, find_group, find_untold
+from rmqctl.changes.offsets.plan import new_plan
+from rmqctl.changes.offsets.rules.route import choose_route, describe_routes, require_resettable
+from rmqctl.changes.plan_parts import Planned
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.plan import Cleaning, Consequence, Operation, PlanItem, ReturnedMessage, Route
+from rmqctl.model.progress import PulledSource
+from rmqctl.model.queue import MessageQueue
+from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.protocol.sends import RETRY_TOPIC
+from rmqctl.rules.member_settings import DEFAULT_RETRIES, NO_LIMIT, retry_limit
+from rmqctl.rules.pop_handles import normal_topic
+from rmqctl.rules.retry_places import HINDRANCES
+from rmqctl.rules.stuck_queues import Why
+from rmqctl.text.words import counted, listed
+
+from .pop_plan import CONSEQUENCE, pop_items, require_retry_reader
+
+DEAD_LETTER_LEVEL = -1
+DEFAULT_LEVEL = 3
+# The longest of messageDelayLevel's default levels; a broker treats a higher one as its last.
+_HIGHEST_LEVEL = 18
+# For these, the message is at the head of its queue, in flight in one client, or popped.
+_CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY, Why.POPPED})
+
+
+class CleanWish(Struct, frozen=True):
+    """What is to be cleaned: messages in flight for older_than_ms. `level` is the delay level of their retry.
+
+    `has_queues`: queues were named. A group without members has no messages in flight; there, the first unread message
+    of each named queue is cleaned.
+    """
+
+    older_than_ms: int
+    level: int = DEFAULT_LEVEL
+    has_queues: bool = False
+    asked: str = ""
+    reason: str | None = None
+
+
+class _Candidate(Struct, frozen=True):
+    """A queue that can be cleaned, the ways past its head, the cheapest first, and the messages of the cheapest."""
+
+    queue: StuckQueue
+    ways: tuple[CleanWay, ...]
+    messages: tuple[StoredMessage, ...]
+
+    @property
+    def mq(self) -> MessageQueue:
+        return self.queue.progress.mq
+
+
+def require_level(level: int) -> None:
+    """Raise UsageError for an invalid delay level."""
+    if not 0 <= level <= _HIGHEST_LEVEL:
+        raise UsageError(
+            f"--delay-level must be between 0 and {_HIGHEST_LEVEL}.", hint="Use 0 to let the broker choose."
+        )
+
+
+async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Planned:
+    """Return the plan for what a scan found; without items if nothing can be cleaned.
+
+    Raises RefusedError for a group that cannot be changed, and when the brokers would not store what is sent back.
+    """
+    chosen = [each for each in scan.queues if _is_meant(each, wish)]
+    topics = tuple(sorted({_topic(scan.group, each) for each in chosen}))
+    found = await find_group(client, scan.group, topics)
+    names = sorted({each.progress.mq.broker_name for each in chosen})
+    found.require_settings(names)
+    if any(each.popped is not None for each in chosen):
+        require_retry_reader(scan.group, found.filters)
+    resets = sorted({each.progress.mq.broker_name for each in chosen if each.popped is None})
+    require_resettable(
+        found.situation, assume_offline=False, is_server_side=[found.is_server_side.get(name, False) for name in resets]
+    )
+    refused = await _find_refusals(client, scan.group, found, names)
+    if refused.keys() >= set(names) and names:
+        raise refused[names[0]]
+    left = [each for each in chosen if each.progress.mq.broker_name not in refused]
+    candidates, failures = await _read_all(client, found, [each for each in left if each.popped is None])
+    popped, unsendable = pop_items(scan.group, [each for each in left if each.popped is not None], wish.level)
+    untold, hidden = await find_untold(client, found, names)
+    failures += [
+        *unsendable,
+        *untold.values(),
+        *(Failure(name, "stuck messages", error) for name, error in refused.items()),
+    ]
+    items = (*(_item(found, each, wish) for each in sorted(candidates, key=lambda each: each.mq)), *popped)
+    consequences = (
+        *((CONSEQUENCE,) if popped else ()),
+        *describe_routes(found.situation, {item.route for item in items}),
+        *_consequences(scan, candidates, items),
+        *hidden,
+    )
+    plan = await new_plan(
+        client, found, items, consequences, operation=Operation.CLEAN_EXPIRED, asked=wish.asked, reason=wish.reason
+    )
+    return Planned(plan, (*found.failures, *failures))
+
+
+def _topic(group: str, queue: StuckQueue) -> str:
+    """Return the topic for reading a queue's group: pop retry topics reach name servers up to 30 s late."""
+    topic = queue.progress.mq.topic
+    return topic if queue.popped is None else normal_topic(group, topic)
+
+
+def _is_meant(queue: StuckQueue, wish: CleanWish) -> bool:
+    if queue.verdict.is_stuck and queue.verdict.why in _CLEANED:
+        return True
+    is_unread = queue.verdict.why is Why.NO_MEMBERS and wish.has_queues
+    age_ms = queue.progress.time_lag_ms
+    return is_unread and age_ms is not None and age_ms >= wish.older_than_ms
+
+
+async def _find_refusals(client: Client, group: str, found: Found, names: Sequence[str]) -> dict[str, RefusedError]:
+    """Return the brokers that would reject what is sent back, or would acknowledge and lose it, and why."""
+    places = await fetch_retry_places(client, group, found.brokers)
+    refused = {}
+    for name in names:
+        hindrance = places[name].hindrance if name in places else None
+        if hindrance is not None:
+            sentence = f"{name} {HINDRANCES[hindrance]}. A message that cannot be sent back is not acknowledged."
+            hint = f"For details: rmqctl group config {group} and rmqctl broker show {name}"
+            refused[name] = RefusedError(sentence, hint=hint)
+    return refused
+
+
+async def _read_all(
+    client: Client, found: Found, queues: Sequence[StuckQueue]
+) -> tuple[list[_Candidate], list[Failure]]:
+    """Return the queues with their messages; a queue whose messages cannot be read is a failure, and left out."""
+    by_queue = {each.progress.mq: each for each in queues}
+    answers = await ask_all(by_queue, lambda mq: _read(client, found, by_queue[mq]))
+    failures = [Failure(mq.broker_name, f"stuck messages of {mq}", error) for mq, error in answers.failed.items()]
+    return list(answers.ok.values()), failures
+
+
+async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
+    mq, row = queue.progress.mq, queue.progress
+    if queue.holder is None:
+        first = max(row.consumer_offset or 0, row.min_offset or 0)
+        ways: tuple[CleanWay, ...] = (CleanWay(Past.HEAD, first + 1, (first,), True, 0),)
+    else:
+        goes_on = queue.verdict.flow_control is not None and found.is_server_side.get(mq.broker_name, False)
+        # A client's span limit does not bound what is consumed: its span ends with the last message in flight, not
+        # with the last one pulled.
+        is_bounded = row.duplicate_risk_source is not PulledSource.CLIENT_WINDOW
+        risk = row.duplicate_risk if is_bounded else None
+        ways = find_ways(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
+    if not ways:
+        raise NotFoundError("Message", str(mq))
+    address = require_master(found.brokers[mq.broker_name])
+    way, *others = ways
+    messages = await _fetch(client, address, mq, way.offsets)
+    if not way.is_exact and not all(_is_own(found, each) for each in messages):
+        # What the filter keeps from the client must not reach it through the retry topic.
+        way, *others = others
+        messages = await _fetch(client, address, mq, way.offsets)
+    for message in messages:
+        if message.inner_index is not None:
+            raise RefusedError(f"{mq} offset {message.queue_offset} is part of a batch, which is sent back as a whole.")
+        if not message.properties.get(UNIQ_KEY):
+            raise RefusedError(f"{mq} offset {message.queue_offset} has no unique key: its copy could not be found.")
+    return _Candidate(queue, (way, *others), tuple(messages))
+
+
+async def _fetch(client: Client, address: str, mq: MessageQueue, offsets: Sequence[int]) -> list[StoredMessage]:
+    wanted = set(offsets)
+    found: list[StoredMessage] = []
+    async with aclosing(pull_queue(client, address, mq, min(wanted), max(wanted) + 1)) as pulls:
+        async for messages in pulls:
+            found += [message for message in messages if message.queue_offset in wanted]
+    if len(found) != len(wanted):
+        missing = sorted(wanted - {message.queue_offset for message in found})
+        raise NotFoundError(f"Offset {missing[0]} of", str(mq))
+    return found
+
+
+def _is_own(found: Found, message: StoredMessage) -> bool:
+    """Return whether a message matches the tags that the group subscribes to."""
+    expressions = found.filters.get(message.topic, ("*",))
+    return set(expressions) <= {"*"} or all(
+        message.tags in {tag.strip() for tag in expression.split("||")} for expression in expressions
+    )
+
+
+def _item(found: Found, candidate: _Candidate, wish: CleanWish) -> PlanItem:
+    queue, way = candidate.queue, candidate.ways[0]
+    row, settings, held = queue.progress, queue.settings, queue.watched.last.held
+    limit = None
+    if settings is not None:
+        limit = retry_limit(settings.max_reconsume_times, is_orderly=settings.is_orderly)
+    route = choose_route(
+        found.situation, assume_offline=False, is_server_side=found.is_server_side.get(row.mq.broker_name, False)
+    )
+    messages = tuple(
+        ReturnedMessage(
+            message.queue_offset, message.commit_log_offset, message.message_id,
+            message.properties.get(RETRY_TOPIC) or message.topic, message.reconsume_times,
+        )
+        for message in candidate.messages
+    )  # fmt: skip
+    return PlanItem(
+        mq=row.mq,
+        before=found.offsets.get(row.mq, row.consumer_offset),
+        target=way.target,
+        route=route,
+        min_offset=row.min_offset,
+        max_offset=row.max_offset,
+        reconsumed=None if way.duplicates_max else 0,
+        skipped=0,
+        lost=0,
+        note=_note(candidate),
+        reasons={
+            "firstStoreTimestamp": "NOT_LOOKED_UP",
+            **({"reconsumed": "IN_FLIGHT"} if way.duplicates_max else {}),
+            **({} if row.consumer_offset is not None else {"before": "NEVER_COMMITTED", "change": "NEVER_COMMITTED"}),
+        },
+        reconsumed_min=0,
+        reconsumed_max=way.duplicates_max,
+        skipped_min=0,
+        skipped_max=0,
+        cleaning=Cleaning(
+            head_offset=way.offsets[0],
+            delay_level=wish.level,
+            max_reconsume_times=DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),
+            messages=messages,
+            client_id=None if queue.holder is None else queue.holder.client_id,
+            taken_at_ms=None if held is None or queue.watched.is_orderly is not False else held.locked_at_ms,
+        ),
+    )
+
+
+def _note(candidate: _Candidate) -> str:
+    way, *others = candidate.ways
+    said = f"{counted(len(way.offsets), 'message')} sent back"
+    if way.past is Past.IN_HAND:
+        said += ", all that are in flight in the client"
+    for other in others:
+        what = "past the head alone" if other.past is Past.HEAD else "past all in flight"
+        said += (
+            f"; {what}: {counted(len(other.offsets), 'message')} sent back, up to {other.duplicates_max} consumed twice"
+        )
+    return said
+
+
+def _consequences(
+    scan: StuckScan, candidates: Sequence[_Candidate], items: Sequence[PlanItem]
+) -> Iterator[Consequence]:
+    """Yield what cleaning does not do, and what of the scan it leaves out."""
+    held = [(each.queue.holder.client_id, each.queue.verdict) for each in candidates if each.queue.holder is not None]
+    ids = sorted({client_id for client_id, _ in held})
+    if ids:
+        text = (
+            f"The listener of {listed(ids)} keeps its threads until it returns, and may still finish the messages: "
+            "each is then consumed twice."
+        )
+        yield Consequence("LISTENER_GOES_ON", text)
+    stopped = sorted({client_id for client_id, verdict in held if verdict.flow_control is not None})
+    if stopped and any(item.route is Route.SERVER_SIDE for item in items):
+        text = (
+            f"{listed(stopped)} has reached its flow control limit, and moves to the new offset only when it pulls "
+            "again. What it consumes until then is consumed twice. Restart it if the receipt reports that no client "
+            "has moved there."
+        )
+        yield Consequence("FLOW_CONTROLLED", text)
+    dead = Counter(
+        message.reconsume_times >= item.cleaning.max_reconsume_times or item.cleaning.delay_level < 0
+        for item in items
+        if item.cleaning is not None
+        for message in item.cleaning.messages
+    )
+    if dead[True]:
+        text = f"{counted(dead[True], 'message')} will become {'a dead letter' if dead[True] == 1 else 'dead letters'}."
+        yield Consequence("DEAD_LETTERS", text)
+    if dead[False]:
+        text = f"{counted(dead[False], 'message')} will be redelivered through the group's retry topic."
+        yield Consequence("RETRIED", text)
+    undecided = sum(each.verdict.is_stuck is None for each in scan.queues)
+    if undecided:
+        text = f"{counted(undecided, 'queue')} may also have a stuck message. Use --for to watch for longer."
+        yield Consequence("UNDECIDED", text)

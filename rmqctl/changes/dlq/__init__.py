@@ -1,0 +1,1 @@
+"""Dead letters are sent again; a ledger notes what was sent."""

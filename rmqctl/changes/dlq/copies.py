@@ -1,0 +1,89 @@
+"""Looks for copies of dead letters whose sending was not answered: on their target, by the mark that they carry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.results import ask_all
+from rmqctl.changes.dlq.rules.replay import MARK, mark_of
+from rmqctl.client.core import Client
+from rmqctl.client.producer import master_of
+from rmqctl.errors import RmqctlError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol import headers
+
+from .ledger import Row
+
+
+class Copies(Struct, frozen=True):
+    """What was found: `stored` are rows and the offsets of their copies; `open` are unknown. Other rows have no copy.
+
+    `error` is that of the first queue that could not be read to its end.
+    """
+
+    stored: tuple[tuple[Row, int], ...] = ()
+    open: tuple[Row, ...] = ()
+    error: RmqctlError | None = None
+
+
+async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row]) -> Copies:
+    """Read each queue that rows were sent to, from the first possible offset of a copy to its end.
+
+    Errors of brokers are not raised; their rows are `open`.
+    """
+    by_queue: dict[MessageQueue, list[Row]] = {}
+    for row in rows:
+        by_queue.setdefault(MessageQueue(row.to_topic, row.to_broker, row.to_queue), []).append(row)
+    answers = await ask_all(
+        by_queue, lambda mq: _read(client, ledger_id, mq, min(row.from_offset for row in by_queue[mq]))
+    )
+    stored: list[tuple[Row, int]] = []
+    still_open: list[Row] = []
+    for mq, found in answers.ok.items():
+        for row in by_queue[mq]:
+            offset = found.get(mark_of(ledger_id, row.broker_name, row.queue_id, row.queue_offset))
+            if offset is not None:
+                stored.append((row, offset))
+    for mq in answers.failed:
+        still_open += by_queue[mq]
+    error = next(iter(answers.failed.values()), None)
+    return Copies(tuple(stored), tuple(still_open), error)
+
+
+async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: int) -> dict[str, int]:
+    """Return the offsets of a ledger's copies in a queue, by their marks.
+
+    Only the master is asked: a slave's copy of the queue can be old. Raises RmqctlError if not all can be read.
+    """
+    route = await fetch_route(client, mq.topic)
+    address = master_of(route, mq.broker_name)
+    lowest, highest = await asyncio.gather(
+        client.ask(address, headers.get_min_offset(mq.topic, mq.queue_id)),
+        client.ask(address, headers.get_max_offset(mq.topic, mq.queue_id)),
+    )
+    min_offset, end = headers.int_field(lowest, "offset"), headers.int_field(highest, "offset")
+    if min_offset > first_offset:
+        raise RmqctlError(f"{mq} now starts at offset {min_offset}: copies from {first_offset} on may be deleted.")
+    wanted, found = ledger_id.encode(), {}
+    position = first_offset
+
+    def note(queue_offset: int) -> None:
+        nonlocal position
+        position = queue_offset
+
+    async with aclosing(pull_queue(client, address, mq, first_offset, end, on_position=note)) as pulls:
+        async for messages in pulls:
+            for message in messages:
+                if wanted in message.record:
+                    mark = message.properties.get(MARK, "")
+                    if mark.startswith(f"{ledger_id} "):
+                        found[mark] = message.queue_offset
+    if position < end:
+        raise RmqctlError(f"{mq} could only be read up to offset {position}, not to its end {end}.")
+    return found

@@ -1,0 +1,396 @@
+"""The ledger of a replay: which dead letters were sent where. One file per group and target, next to the journal.
+
+Each window is written to it in one piece before it is sent; each dead letter gets its row when its result is known.
+After a crash, dead letters without a result are in doubt: the next run looks for their copies on the target, and sends
+only those that have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from rmqctl.changes.dlq.rules.replay import Target, TargetKind
+from rmqctl.changes.journal.process_state import change_state, process_start
+from rmqctl.changes.journal.state_db import (
+    all_or_nothing,
+    create_file,
+    format_number,
+    is_local,
+    prepare_for_writers,
+    refusal,
+)
+from rmqctl.changes.journal.state_lock import free, take
+from rmqctl.changes.journal.state_place import STATE_HINT, state_folder, unusable
+from rmqctl.errors import UsageError
+from rmqctl.model.receipt import ChangeState, Who
+
+_FORMAT = 2
+_TABLES = (
+    (
+        "CREATE TABLE ledger (id TEXT, name TEXT, cluster TEXT, brokers TEXT, group_name TEXT, kind TEXT, topic TEXT,"
+        " created_at_ms INTEGER)"
+    ),
+    (
+        "CREATE TABLE letters (broker_name TEXT, queue_id INTEGER, queue_offset INTEGER, message_id TEXT, earlier TEXT,"
+        " to_topic TEXT, to_broker TEXT, to_queue INTEGER, at_ms INTEGER, state INTEGER, to_offset INTEGER,"
+        " run INTEGER, PRIMARY KEY (broker_name, queue_id, queue_offset, message_id)) WITHOUT ROWID"
+    ),
+    "CREATE INDEX by_message ON letters (message_id, earlier)",
+    "CREATE TABLE under_way (id INTEGER PRIMARY KEY, count INTEGER, rows TEXT)",
+    (
+        "CREATE TABLE runs (id INTEGER PRIMARY KEY, started_at_ms INTEGER, ended_at_ms INTEGER, reason TEXT,"
+        " user TEXT, host TEXT, pid INTEGER, process_start TEXT, planned_count INTEGER)"
+    ),
+)
+_MOVE_AWAY = "Move it away; the next replay creates a new ledger and sends everything again."
+
+
+# One statement for this many rows takes less time than one each, and other threads run meanwhile. SQLite before 3.32
+# accepts 999 values.
+_ROWS_AT_ONCE = 80
+_VALUES = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class State(IntEnum):
+    """The result for a dead letter: stored on the target, or dropped by the transformation."""
+
+    SENT = 1
+    DROPPED = 2
+
+
+class Row(NamedTuple):
+    """One dead letter: its place and id, the mark of the replay that had sent it before, if any, and its target.
+
+    Its copy can be in the target queue from `from_offset` on.
+    """
+
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    earlier: str
+    to_topic: str
+    to_broker: str
+    to_queue: int
+    at_ms: int
+    from_offset: int
+
+
+class Done(NamedTuple):
+    """The result of a row: SENT, with the offset of its copy, or DROPPED without one."""
+
+    row: Row
+    state: State
+    to_offset: int | None
+
+
+class Run(Struct, frozen=True):
+    """One run of a replay: how many were to be sent, and the results. `ended_at_ms`: None if it runs or was killed."""
+
+    started_at_ms: int
+    ended_at_ms: int | None
+    state: ChangeState
+    reason: str | None
+    user: str
+    host: str
+    pid: int
+    planned_count: int
+    sent_count: int
+    dropped_count: int
+
+    @property
+    def left_count(self) -> int:
+        """Number of planned dead letters that were not sent, or may not have been sent."""
+        return max(0, self.planned_count - self.sent_count - self.dropped_count)
+
+
+class Summary(Struct, frozen=True):
+    """A ledger as a whole."""
+
+    id: str
+    name: str
+    cluster: str
+    group: str
+    target: Target
+    created_at_ms: int
+    sent_count: int
+    dropped_count: int
+    in_doubt_count: int
+    runs: tuple[Run, ...]
+
+
+class Identity(Struct, frozen=True):
+    """What a ledger is for. `name` distinguishes ledgers for the same purpose; "" is the default ledger.
+
+    `brokers` are the masters' addresses by name. A cluster has no permanent identity: it counts as the same as long as
+    one of its brokers has the same name and address.
+    """
+
+    cluster: str
+    brokers: Mapping[str, str]
+    group: str
+    target: Target
+    name: str = ""
+
+
+_ROWS = msgspec.json.Decoder(list[Row])
+
+
+def has_ledger(identity: Identity) -> bool:
+    """Return whether a ledger for this exists."""
+    return _find(_folder(create=False), identity) is not None
+
+
+class Ledger:
+    """The ledger for a group and a target, locked by this process; created if it does not exist.
+
+    Raises BusyError when another process has it, UsageError for an unusable file or folder.
+    """
+
+    def __init__(self, identity: Identity, now_ms: int) -> None:
+        self._run = 0
+        folder = _folder(create=True)
+        busy = f"The dead letters of {identity.group} are already being replayed by"
+        hint = "Try again when that process has ended."
+        self._lock = take(folder / f"{_digest(identity)}.lock", "REPLAY", busy, hint)
+        try:
+            known = _find(folder, identity)
+            self.id = secrets.token_hex(6) if known is None else known.stem.rpartition("-")[2]
+            self._path = folder / f"{_digest(identity)}-{self.id}.db"
+            self._connection = _open(self._path)
+            with self._transaction():
+                brokers = _merged_brokers(self._connection, identity)
+                if known is None:
+                    row = (self.id, identity.name, identity.cluster, brokers, identity.group,
+                           identity.target.kind.value, identity.target.topic, now_ms)  # fmt: skip
+                    self._connection.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                else:
+                    self._connection.execute("UPDATE ledger SET cluster = ?, brokers = ?", (identity.cluster, brokers))
+        except BaseException:
+            free(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Close the file, and release its lock."""
+        self._connection.close()
+        free(self._lock)
+
+    def has_letters(self) -> bool:
+        """Return whether it has a row."""
+        with self._reading():
+            return self._connection.execute("SELECT 1 FROM letters LIMIT 1").fetchone() is not None
+
+    def done_between(self, broker_name: str, queue_id: int, first: int, last: int) -> set[tuple[int, str]]:
+        """Return the offsets and ids of its rows between two offsets of a queue, both included."""
+        with self._reading():
+            found = self._connection.execute(
+                "SELECT queue_offset, message_id FROM letters"
+                " WHERE broker_name = ? AND queue_id = ? AND queue_offset BETWEEN ? AND ?",
+                (broker_name, queue_id, first, last),
+            )
+            return set(found)
+
+    def deliveries(self, message_ids: Sequence[str]) -> set[tuple[str, str]]:
+        """Return (id, earlier mark) of its rows with these ids."""
+        found: set[tuple[str, str]] = set()
+        with self._reading():
+            for at in range(0, len(message_ids), _ROWS_AT_ONCE):
+                part = message_ids[at : at + _ROWS_AT_ONCE]
+                marks = ", ".join("?" * len(part))
+                query = f"SELECT message_id, earlier FROM letters WHERE message_id IN ({marks})"  # noqa: S608 -- marks
+                found.update(self._connection.execute(query, part))
+        return found
+
+    def in_doubt(self) -> list[Row]:
+        """Return what was about to be sent when the ledger was last written."""
+        with self._reading():
+            found = self._connection.execute("SELECT rows FROM under_way").fetchone()
+            return [] if found is None else _ROWS.decode(found[0])
+
+    def note(self, *, done: Sequence[Done] = (), under_way: Sequence[Row] = ()) -> None:
+        """Note the results of rows, and all that may be under way from now on, in one transaction.
+
+        It is on the disk when this returns.
+        """
+        run = self._run
+        with self._transaction():
+            for at in range(0, len(done), _ROWS_AT_ONCE):
+                part = done[at : at + _ROWS_AT_ONCE]
+                values: list[Any] = []
+                for row, state, to_offset in part:
+                    values += (*row[:-1], state, to_offset, run)
+                rows = ", ".join([_VALUES] * len(part))
+                self._connection.execute(f"INSERT OR REPLACE INTO letters VALUES {rows}", values)  # noqa: S608 -- marks
+            text = msgspec.json.encode(under_way).decode()
+            self._connection.execute("INSERT OR REPLACE INTO under_way VALUES (1, ?, ?)", (len(under_way), text))
+
+    def begin_run(self, who: Who, reason: str | None, planned_count: int, now_ms: int) -> None:
+        """Note that a run starts: all that is noted from now on belongs to it."""
+        with self._transaction():
+            cursor = self._connection.execute(
+                "INSERT INTO runs (started_at_ms, reason, user, host, pid, process_start, planned_count)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (now_ms, reason, who.user, who.host, who.pid, process_start(who.pid), planned_count),
+            )
+            self._run = cursor.lastrowid or 0
+
+    def end_run(self, now_ms: int) -> None:
+        """Note that the run has ended."""
+        with self._transaction():
+            self._connection.execute("UPDATE runs SET ended_at_ms = ? WHERE id = ?", (now_ms, self._run))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._reading(), all_or_nothing(self._connection, "BEGIN IMMEDIATE"):
+            yield
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise refusal("ledger", self._path, error, _MOVE_AWAY) from error
+
+
+def read_ledgers(groups: Collection[str] = ()) -> list[Summary]:
+    """Return all ledgers of this user, or only those of some groups, the newest first."""
+    found = [_summary(path) for path in _paths(_folder(create=False))]
+    chosen = [each for each in found if each is not None and (not groups or each.group in groups)]
+    return sorted(chosen, key=lambda each: -each.created_at_ms)
+
+
+def _paths(folder: Path, digest: str = "*") -> list[Path]:
+    return sorted(folder.glob(f"{digest}-*.db")) if folder.is_dir() else []
+
+
+def _digest(identity: Identity) -> str:
+    target = identity.target
+    text = "\0".join((identity.group, target.kind, target.topic or "", identity.name))
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def _find(folder: Path, identity: Identity) -> Path | None:
+    """Return the file of a ledger of the same cluster."""
+    for path in _paths(folder, _digest(identity)):
+        with _read_only(path) as connection:
+            if format_number(connection) == 0:
+                continue  # its first process was killed before it had tables
+            found = connection.execute("SELECT brokers FROM ledger").fetchone()
+        if found is not None and identity.brokers.items() & json.loads(found[0]).items():
+            return path
+    return None
+
+
+def _merged_brokers(connection: sqlite3.Connection, identity: Identity) -> str:
+    """Return the brokers to store. Brokers that are absent now are kept: the next run may see only them."""
+    found = connection.execute("SELECT brokers FROM ledger").fetchone()
+    earlier = {} if found is None else json.loads(found[0])
+    return json.dumps({**earlier, **identity.brokers}, sort_keys=True)
+
+
+def _summary(path: Path) -> Summary | None:
+    """Return a ledger's summary; None if its first process ended before it wrote what the ledger is for."""
+    with _read_only(path) as connection:
+        if format_number(connection) == 0:
+            return None
+        row = connection.execute(
+            "SELECT id, name, cluster, group_name, kind, topic, created_at_ms FROM ledger"
+        ).fetchone()
+        if row is None:
+            return None
+        found = connection.execute("SELECT run, state, count(*) FROM letters GROUP BY run, state")
+        counts = {(run, state): count for run, state, count in found}
+        in_doubt = connection.execute("SELECT count FROM under_way").fetchone()
+        runs = connection.execute(
+            "SELECT id, started_at_ms, ended_at_ms, reason, user, host, pid, process_start, planned_count FROM runs"
+            " ORDER BY id"
+        )
+        return Summary(
+            id=row[0],
+            name=row[1],
+            cluster=row[2],
+            group=row[3],
+            target=Target(TargetKind(row[4]), row[5]),
+            created_at_ms=row[6],
+            sent_count=_total(counts, State.SENT),
+            dropped_count=_total(counts, State.DROPPED),
+            in_doubt_count=0 if in_doubt is None else in_doubt[0],
+            runs=tuple(
+                Run(
+                    started_at_ms=started_at_ms,
+                    ended_at_ms=ended_at_ms,
+                    state=change_state(ended_at_ms, host, pid, start),
+                    reason=reason,
+                    user=user,
+                    host=host,
+                    pid=pid,
+                    planned_count=planned_count,
+                    sent_count=counts.get((number, State.SENT), 0),
+                    dropped_count=counts.get((number, State.DROPPED), 0),
+                )
+                for number, started_at_ms, ended_at_ms, reason, user, host, pid, start, planned_count in runs
+            ),
+        )
+
+
+def _total(counts: Mapping[tuple[int, int], int], wanted: State) -> int:
+    return sum(count for (_, state), count in counts.items() if state == wanted)
+
+
+@contextmanager
+def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise refusal("ledger", path, error, _MOVE_AWAY) from error
+    except ValueError as error:
+        raise UsageError(f"The ledger {path} has an invalid row: {error}.", hint=_MOVE_AWAY) from None
+
+
+def _folder(*, create: bool) -> Path:
+    folder = state_folder(create=create) / "ledgers"
+    if create:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise unusable(folder, error) from None
+    return folder
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        create_file(path)
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            prepare_for_writers(connection, is_local=is_local(path))
+            found = format_number(connection)
+            if found not in (0, _FORMAT):
+                raise UsageError(
+                    f"The ledger {path} was written by another version of rmqctl.",
+                    hint=f"Use that version. {STATE_HINT}",
+                )
+            if found == 0:
+                with all_or_nothing(connection, "BEGIN IMMEDIATE"):
+                    for table in _TABLES:
+                        connection.execute(table)
+                    connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise refusal("ledger", path, error, _MOVE_AWAY) from error
+    except OSError as error:
+        raise unusable(path, error) from None
+    return connection

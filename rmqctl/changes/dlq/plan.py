@@ -1,0 +1,185 @@
+"""Plans a replay: which dead letters would be sent where, which would not be sent, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from enum import StrEnum
+from itertools import groupby
+
+from msgspec import Struct, field
+
+from rmqctl.admin.results import ask_all
+from rmqctl.changes.dlq.rules.replay import MARK, Target
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Attempt, Failure
+from rmqctl.rules.dead_letters import origin_topic
+
+from .ledger import Ledger, Row
+from .source import DeadLetter, Source
+from .targets import Targets
+
+_SAMPLE_COUNT = 5
+
+
+class Left(StrEnum):
+    """Why a dead letter is not sent."""
+
+    DONE = "DONE"  # it was sent before, or dropped
+    IN_DOUBT = "IN_DOUBT"  # it may have been sent before: its copy is looked for first
+    TWICE = "TWICE"  # another dead letter of the same delivery is sent, or was
+    NO_ORIGIN = "NO_ORIGIN"  # it does not contain the topic that it was first sent to
+
+
+class Tally(Struct):
+    """Number, total size in bytes and time range of dead letters."""
+
+    count: int = 0
+    size_bytes: int = 0
+    earliest_at_ms: int | None = None
+    latest_at_ms: int | None = None
+
+    def add(self, letter: DeadLetter) -> None:
+        """Count one dead letter."""
+        at_ms = letter.stored_at_ms
+        self.count += 1
+        self.size_bytes += len(letter.body)
+        self.earliest_at_ms = at_ms if self.earliest_at_ms is None else min(at_ms, self.earliest_at_ms)
+        self.latest_at_ms = at_ms if self.latest_at_ms is None else max(at_ms, self.latest_at_ms)
+
+
+class ReplayPlan(Struct):
+    """What would be sent, by origin topic and target topic, and the first five; what would not be sent, by reason.
+
+    `left_count` are those beyond the requested maximum; `again_count` are those to be sent that were replayed before,
+    and failed again. `obstacle` is why no topic accepts messages.
+    """
+
+    target: Target
+    to_send: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
+    sample: list[DeadLetter] = field(default_factory=list)
+    not_sent: dict[Left, int] = field(default_factory=dict)
+    left_count: int = 0
+    again_count: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    obstacle: RmqctlError | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of dead letters that would be sent."""
+        return sum(tally.count for tally in self.to_send.values())
+
+    @property
+    def most_count(self) -> int:
+        """Largest number that would be sent: with all that are in doubt, if they turn out not to be on the target."""
+        return self.count + self.not_sent.get(Left.IN_DOUBT, 0)
+
+
+class Choice:
+    """Decides for each dead letter, in order, whether it is sent. The same delivery is chosen only once."""
+
+    def __init__(self, ledger: Ledger | None, target: Target, *, is_plan: bool = False) -> None:
+        self._ledger = ledger
+        self._target = target
+        self._is_resumed = ledger is not None and ledger.has_letters()
+        in_doubt = [] if ledger is None else ledger.in_doubt()
+        self._in_doubt = {row[:4] for row in in_doubt}
+        # Deliveries that were chosen and are not in the ledger yet. A plan, which writes no ledger, keeps only their
+        # hashes: a million take 60 MB. The probability that two of a million are equal is below 1 in 10^7.
+        self._passed: set[tuple[str, str] | int] = set()
+        self._is_plan = is_plan
+        deliveries = [(row.message_id, row.earlier) for row in in_doubt]
+        self._passed.update(map(hash, deliveries) if is_plan else deliveries)
+
+    def choose(self, letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, Left | None]]:
+        """Return each with the reason why it is not sent; None for those to be sent."""
+        done, delivered = self._noted(letters)
+        chosen: list[tuple[DeadLetter, Left | None]] = []
+        for letter in letters:
+            delivery = (letter.message_id, letter.properties.get(MARK, ""))
+            key = hash(delivery) if self._is_plan else delivery
+            left = None
+            if self._in_doubt and _place(letter) in self._in_doubt:
+                left = Left.IN_DOUBT
+            elif done and _place(letter) in done:
+                left = Left.DONE
+            elif self._target.topic_of(letter.properties) is None:
+                left = Left.NO_ORIGIN
+            elif key in self._passed or delivery in delivered:
+                left = Left.TWICE
+            else:
+                self._passed.add(key)
+            chosen.append((letter, left))
+        return chosen
+
+    def forget(self, rows: Iterable[Row]) -> None:
+        """Remove from memory what the ledger has by now."""
+        self._passed.difference_update((row.message_id, row.earlier) for row in rows)
+
+    def _noted(self, letters: Sequence[DeadLetter]) -> tuple[set[tuple[str, int, int, str]], set[tuple[str, str]]]:
+        """Return which places and deliveries of these the ledger has."""
+        done: set[tuple[str, int, int, str]] = set()
+        if self._ledger is None or (self._is_plan and not self._is_resumed):
+            return done, set()
+        if self._is_resumed:
+            ordered = sorted(letters, key=lambda each: (each.broker_name, each.queue_id, each.queue_offset))
+            for (name, queue_id), part in groupby(ordered, key=lambda each: (each.broker_name, each.queue_id)):
+                offsets = [each.queue_offset for each in part]
+                found = self._ledger.done_between(name, queue_id, offsets[0], offsets[-1])
+                done |= {(name, queue_id, *key) for key in found}
+        return done, self._ledger.deliveries([each.message_id for each in letters])
+
+
+def _place(letter: DeadLetter) -> tuple[str, int, int, str]:
+    return letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id
+
+
+async def plan_replay(source: Source, target: Target, ledger: Ledger | None, most: int | None) -> ReplayPlan:
+    """Read all dead letters, and return what would be sent. Raises what reading raises."""
+    plan = ReplayPlan(target)
+    choice = Choice(ledger, target, is_plan=True)
+    count = 0
+    async with aclosing(source.batches()) as batches:
+        async for letters in batches:
+            for letter, left in choice.choose(letters):
+                if left is not None:
+                    plan.not_sent[left] = plan.not_sent.get(left, 0) + 1
+                elif most is not None and count >= most:
+                    plan.left_count += 1
+                else:
+                    count += 1
+                    _add(plan, letter)
+    plan.failures = list(source.failures())
+    return plan
+
+
+async def check_targets(client: Client, plan: ReplayPlan, group: str) -> None:
+    """Check whether each topic of a plan accepts messages; the others are added to its failures."""
+    topics = {topic for _, topic in plan.to_send}
+    answers = await ask_all(topics, Targets(client, plan.target, group).queues)
+    plan.failures += (Failure(None, f"topic {topic}", error, Attempt.WRITE) for topic, error in answers.failed.items())
+    plan.obstacle = None if answers.ok else next(iter(answers.failed.values()), None)
+
+
+def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
+    topic = plan.target.topic_of(letter.properties)
+    if topic is None:
+        raise AssertionError("it was chosen")
+    key = origin_topic(letter.properties), topic
+    tally = plan.to_send.get(key)
+    if tally is None:
+        tally = plan.to_send[key] = Tally()
+    tally.add(letter)
+    plan.again_count += MARK in letter.properties
+    if len(plan.sample) < _SAMPLE_COUNT:
+        plan.sample.append(letter)
+
+
+# The words for each, after a number.
+NOT_SENT_WORDS: Mapping[Left, str] = {
+    Left.DONE: "replayed before",
+    Left.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
+    Left.TWICE: "duplicates of the same delivery",
+    Left.NO_ORIGIN: "without the topic that they were first sent to",
+}

@@ -1,0 +1,1 @@
+"""Plans and receipts as JSON documents."""

@@ -1,0 +1,1 @@
+"""Configurations of groups and of their dead-letter topics are created, updated and deleted."""

@@ -1,0 +1,203 @@
+"""Plans changes of a group's configuration: each broker's copy is read, and written whole with the changed fields."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.admin.results import failed_by_name, not_found
+from rmqctl.changes.groups.rules.effects import describe_effects
+from rmqctl.changes.groups.rules.fields import (
+    Changes,
+    changed,
+    default_config,
+    differing_names,
+    is_taken_over,
+    setting_words,
+)
+from rmqctl.changes.groups.rules.names import require_new_name, require_no_system_group
+from rmqctl.changes.plan_parts import Planned
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.plan import ConfigItem, Consequence, Operation
+from rmqctl.text.names import closest
+
+from .found import FoundConfig, find_config, find_own_topics, new_config_plan
+
+
+class ConfigWish(Struct, frozen=True):
+    """What is to be set in a group, at these brokers; at all if none is named."""
+
+    group: str
+    changes: Changes
+    broker_names: tuple[str, ...] = ()
+    asked: str = ""
+    reason: str | None = None
+
+
+async def plan_creation(client: Client, wish: ConfigWish, source: str | None) -> Planned:
+    """Return the plan that creates a group, with the defaults or as a copy of `source`, and with the given fields.
+
+    Raises UsageError for an invalid name or field, RefusedError if the group exists with another configuration,
+    NotFoundError for a source that does not exist, and what find_config raises.
+    """
+    require_new_name(wish.group)
+    found = await find_config(client, wish.group, wish.broker_names)
+    _require_fields(found, wish.changes)
+    if source is not None:
+        _require_source(found, source)
+    targets = {name: changed(_beginning(found, name, source), wish.changes) for name in found.brokers}
+    there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
+    _require_equal(wish.group, there, targets)
+    configs = [ConfigItem(name, None, target) for name, target in targets.items() if name not in there]
+    consequences = [
+        *(Consequence("LEFT_ALONE", f"{name} already has the group with this configuration.") for name in there),
+        *await find_effects(client, found, configs),
+        *_leftovers(found, configs),
+        *_forbidden_stay(found, source),
+    ]
+    return _planned(client, found, Operation.GROUP_CREATE, configs, consequences, wish)
+
+
+async def plan_update(client: Client, wish: ConfigWish) -> Planned:
+    """Return the plan that sets some fields of a group, and keeps the others as each broker has them.
+
+    Raises UsageError for a field that a broker does not know, NotFoundError for a group that does not exist, and what
+    find_config raises.
+    """
+    require_no_system_group(wish.group)
+    found = await find_config(client, wish.group, wish.broker_names)
+    there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
+    if not there:
+        raise _unknown(found, wish.group)
+    _require_fields(found, wish.changes)
+    targets = {name: changed(fields, wish.changes) for name, fields in there.items()}
+    configs = [
+        ConfigItem(name, there[name], target)
+        for name, target in targets.items()
+        if differing_names(there[name], target)
+    ]
+    consequences = [
+        *_left_alone(found, there, configs),
+        *await find_effects(client, found, configs),
+        *_differing(targets),
+    ]
+    return _planned(client, found, Operation.GROUP_UPDATE, configs, consequences, wish)
+
+
+def _planned(
+    client: Client, found: FoundConfig, operation: Operation, configs: list[ConfigItem],
+    consequences: list[Consequence], wish: ConfigWish,
+) -> Planned:  # fmt: skip
+    plan = new_config_plan(
+        client, found, operation, configs, consequences=consequences, asked=wish.asked, reason=wish.reason
+    )
+    return Planned(plan, found.failures)
+
+
+def _require_fields(found: FoundConfig, changes: Changes) -> None:
+    """Raise UsageError for a field that a broker would silently drop."""
+    for name in found.brokers:
+        unknown = sorted(changes.names - found.known_fields(name))
+        if unknown:
+            sentence = f"{name} does not support {', '.join(unknown)}: its release is too old."
+            raise UsageError(sentence, hint="Name the brokers to change with --broker.")
+
+
+def _require_source(found: FoundConfig, source: str) -> None:
+    lacking = [name for name in found.brokers if found.fields(name, source) is None]
+    if len(lacking) == len(found.brokers):
+        raise _unknown(found, source)
+    if lacking:
+        sentence = f"{', '.join(lacking)} has no configuration of {source} to copy."
+        raise RefusedError(sentence, hint="Name the brokers that are to create the group with --broker.")
+
+
+def _beginning(found: FoundConfig, name: str, source: str | None) -> Mapping[str, Any]:
+    fields = None if source is None else found.fields(name, source)
+    return default_config(found.known_fields(name)) if fields is None else fields
+
+
+def _unknown(found: FoundConfig, group: str) -> RmqctlError:
+    """Return the error for a group that no broker has."""
+    names = {name for table in found.tables.values() for name in table}
+    if group == found.group and found.offsets and not found.failures:
+        sentence = f"Group {group} is not configured; only its offsets are left."
+        hint = f"rmqctl group create {group} creates it; rmqctl group delete {group} --with-offsets deletes the rest."
+        return NotFoundError("Group", group).reworded(sentence, hint=hint)
+    error = NotFoundError("Group", group, suggestions=closest(group, names - {group}))
+    return not_found(error, failed_by_name(found.failures))
+
+
+def _require_equal(
+    group: str, there: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Mapping[str, Any]]
+) -> None:
+    other = {
+        name: differing_names(fields, targets[name])
+        for name, fields in there.items()
+        if not is_taken_over(targets[name], fields)
+    }
+    if other:
+        said = "; ".join(f"{name} has {', '.join(setting_words(there[name], each))}" for name, each in other.items())
+        hint = f"Change it with rmqctl group update {group}, or name brokers without the group with --broker."
+        raise RefusedError(f"Group {group} already exists with another configuration: {said}.", hint=hint)
+
+
+async def find_effects(client: Client, found: FoundConfig, configs: Collection[ConfigItem]) -> list[Consequence]:
+    """Return the consequences at each broker; new_config_plan() removes duplicates."""
+    if not configs:
+        return []
+    widths = (await find_own_topics(client, found)).get(f"{RETRY_PREFIX}{found.group}", {})
+    return [
+        consequence
+        for item in configs
+        for consequence in describe_effects(
+            found.group, item.before, item.target or {}, message_model=found.message_model,
+            retry_queue_count=widths.get(item.broker_name),
+        )
+    ]  # fmt: skip
+
+
+def _leftovers(found: FoundConfig, configs: Collection[ConfigItem]) -> Iterator[Consequence]:
+    made = {item.broker_name for item in configs}
+    queues = found.queue_count(made)
+    if queues:
+        text = f"Offsets of {queues} are stored under this name: the next member resumes from them."
+        yield Consequence("OFFSETS_THERE", text)
+    lacking = found.others if made else ()
+    if lacking:
+        text = (
+            f"Not requested at {', '.join(lacking)}: a client that connects there creates the group with the defaults."
+        )
+        yield Consequence("OTHER_BROKERS", text)
+
+
+def _forbidden_stay(found: FoundConfig, source: str | None) -> Iterator[Consequence]:
+    if source is None:
+        return
+    tables = [table[source] for table in found.tables.values() if source in table]
+    topics = sorted({topic for config in tables for topic in config.forbidden_topics})
+    if topics:
+        text = f"{source} may not read {', '.join(topics)}; this ban is not copied."
+        yield Consequence("FORBIDDEN_NOT_COPIED", text)
+
+
+def _left_alone(
+    found: FoundConfig, there: Mapping[str, Mapping[str, Any]], configs: Collection[ConfigItem]
+) -> Iterator[Consequence]:
+    for name in sorted(there.keys() - {item.broker_name for item in configs}):
+        yield Consequence("LEFT_ALONE", f"{name} already has these values.")
+    lacking = sorted(found.brokers.keys() - there.keys())
+    if lacking:
+        text = f"The group is not configured at {', '.join(lacking)}, and is not created there; use group create."
+        yield Consequence("NOT_CONFIGURED", text)
+
+
+def _differing(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[Consequence]:
+    names = differing_names(*targets.values())
+    if names:
+        said = "; ".join(f"{name} {', '.join(setting_words(fields, names))}" for name, fields in targets.items())
+        yield Consequence("BROKERS_DIFFER", f"The brokers still differ: {said}.")

@@ -1,0 +1,1 @@
+"""What was planned, attempted and seen, on this machine; and who may change a group now."""

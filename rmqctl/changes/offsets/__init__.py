@@ -1,0 +1,1 @@
+"""Consumer offsets are moved, copied and deleted."""

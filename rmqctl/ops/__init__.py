@@ -1,1 +1,0 @@
-"""Changes: planned, applied, verified, written into a journal, undone."""
