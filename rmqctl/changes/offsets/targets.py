@@ -12,6 +12,8 @@ from rmqctl.admin.probe import measure_clock
 from rmqctl.admin.queues import QueueChoice
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.time_search import fetch_message_at, find_first_since
+from rmqctl.changes.offsets.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
+from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Failure
@@ -23,8 +25,6 @@ from rmqctl.rules.plan_consequences import describe_clocks, middle_skew_ms, targ
 from rmqctl.rules.store_times import TimeOrder
 
 from .found import Found
-from .rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
-from .rules.route import choose_route
 
 
 class Wish(Struct, frozen=True):

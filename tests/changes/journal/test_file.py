@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,17 +19,6 @@ from rmqctl.model.receipt import Result
 from .test_journal import a_plan, begin, results, whole
 
 _NOBODY = 65534
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "journal.db"
-
-
-@pytest.fixture
-def journal(path: Path) -> Iterator[Journal]:
-    with Journal(path) as opened:
-        yield opened
 
 
 def connection_of(journal: Journal) -> sqlite3.Connection:

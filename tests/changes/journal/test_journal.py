@@ -66,17 +66,6 @@ def results(receipt: Receipt) -> list[Result]:
     return [item.result for item in (*receipt.items, *receipt.configs)]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "journal.db"
-
-
-@pytest.fixture
-def journal(path: Path) -> Iterator[Journal]:
-    with Journal(path) as opened:
-        yield opened
-
-
 def test_reading_a_journal_that_is_not_there_gives_nothing_and_makes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,19 @@ from tests.changes.changing import (
 )
 from tests.scripted import DROP, SILENCE, Reply, passing, refused
 
+
+def name_addresses(cluster: Cluster, addresses: bytes) -> None:
+    """Let the name server list these addresses of broker-a by broker id, instead of its master only."""
+    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
+
+    def reply(request: Command) -> Reply:
+        answer = usual(request)  # type: ignore[operator]
+        assert isinstance(answer, Command)
+        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', addresses))
+
+    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = reply
+
+
 # Brokers that refuse, break off, die
 
 
@@ -277,14 +290,7 @@ def test_a_broker_without_a_master_is_not_written_to_through_its_slave() -> None
     assert told["brokers"]["broker-a"] == "a:1"
     slave = store(offsets={"T": {0: 60, 1: 60}})
     cluster.network.add("slave:1", slave.state.table())
-    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
-
-    def only_a_slave(request: Command) -> Reply:
-        answer = usual(request)  # type: ignore[operator]
-        assert isinstance(answer, Command)
-        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', b'{1:"slave:1"}'))
-
-    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = only_a_slave
+    name_addresses(cluster, b'{1:"slave:1"}')
     with pytest.raises(StaleError):
         apply(cluster, plan)
     assert written_count(cluster) == 0
@@ -296,14 +302,7 @@ def test_a_slave_that_answers_the_read_back_is_not_taken_for_the_master() -> Non
     cluster = two_brokers()
     slave = store(offsets={"T": {0: 0, 1: 60}})
     asked = cluster.network.add("slave:1", slave.state.table() | slave.table()).asked
-    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
-
-    def with_slave(request: Command) -> Reply:
-        answer = usual(request)  # type: ignore[operator]
-        assert isinstance(answer, Command)
-        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', b'{0:"a:1",1:"slave:1"}'))
-
-    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = with_slave
+    name_addresses(cluster, b'{0:"a:1",1:"slave:1"}')
     plan = planned(cluster).plan
     instead(cluster.servers["broker-a"], Q.UPDATE_CONSUMER_OFFSET, lambda _: cluster.stop("broker-a") or DROP)  # type: ignore[func-returns-value]
     applied = apply(cluster, plan)
@@ -319,14 +318,7 @@ def test_what_a_slave_tells_at_the_check_is_not_taken_for_what_is_stored() -> No
     plan = planned(cluster, Aim.OFFSET, 20).plan
     slave = store(offsets={"T": {0: 60, 1: 60}})
     cluster.network.add("slave:1", slave.state.table() | slave.table())
-    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
-
-    def with_slave(request: Command) -> Reply:
-        answer = usual(request)  # type: ignore[operator]
-        assert isinstance(answer, Command)
-        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', b'{0:"a:1",1:"slave:1"}'))
-
-    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = with_slave
+    name_addresses(cluster, b'{0:"a:1",1:"slave:1"}')
     stored(cluster)[0] = 75
     for _ in range(4):
         cluster.servers["broker-a"].fail_next(Q.GET_CONSUME_STATS, DROP)
