@@ -91,29 +91,6 @@ def _awaits_words(awaits: Awaited) -> str:
     return f"awaits the write of {awaits.receipt_id}"
 
 
-def describe_unseen(plan: Plan, failures: Sequence[Failure]) -> str | None:
-    """Return, in words, what a plan leaves out of a group because it was not seen; None when all was seen."""
-    counts: dict[str, int] = {}
-    notes: dict[str, str] = {}
-    for item in plan.items:
-        if item.route is Route.UNSEEN:
-            name = item.mq.broker_name
-            counts[name] = counts.get(name, 0) + 1
-            notes.setdefault(name, _reason(item.note))
-    said = [f"{counted(count, 'queue')} at {name} ({notes[name]})" for name, count in sorted(counts.items())]
-    for config in plan.configs:
-        if config.route is Route.UNSEEN and config.broker_name not in counts:
-            said.append(f"configuration at {config.broker_name} ({_reason(config.note)})")
-            counts[config.broker_name] = 0
-    said += [
-        f"{failure.what}{'' if failure.broker_name is None else f' at {failure.broker_name}'} "
-        f"({failure.error.sentence.rstrip('.')})"
-        for failure in failures
-        if not is_harmless(failure) and failure.broker_name not in counts
-    ]
-    return "; ".join(dict.fromkeys(said)) or None
-
-
 class Planned(Struct, frozen=True):
     """A plan, and the failures of reading for it."""
 
@@ -123,7 +100,25 @@ class Planned(Struct, frozen=True):
     @property
     def unseen(self) -> str | None:
         """What of the group was not seen, in words; None when all of it was seen."""
-        return describe_unseen(self.plan, self.failures)
+        counts: dict[str, int] = {}
+        notes: dict[str, str] = {}
+        for item in self.plan.items:
+            if item.route is Route.UNSEEN:
+                name = item.mq.broker_name
+                counts[name] = counts.get(name, 0) + 1
+                notes.setdefault(name, _reason(item.note))
+        said = [f"{counted(count, 'queue')} at {name} ({notes[name]})" for name, count in sorted(counts.items())]
+        for config in self.plan.configs:
+            if config.route is Route.UNSEEN and config.broker_name not in counts:
+                said.append(f"configuration at {config.broker_name} ({_reason(config.note)})")
+                counts[config.broker_name] = 0
+        said += [
+            f"{failure.what}{'' if failure.broker_name is None else f' at {failure.broker_name}'} "
+            f"({failure.error.sentence.rstrip('.')})"
+            for failure in self.failures
+            if not is_harmless(failure) and failure.broker_name not in counts
+        ]
+        return "; ".join(dict.fromkeys(said)) or None
 
 
 def _reason(note: str) -> str:

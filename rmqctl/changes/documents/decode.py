@@ -52,6 +52,13 @@ class _Item(Struct, frozen=True, rename="camel"):
     awaits: Awaited | None = None
     messages: tuple[ReturnReceipt, ...] = ()
 
+    @property
+    def mq(self) -> MessageQueue | None:
+        """The queue; None if the item is a broker's configuration."""
+        if self.topic is None or self.queue_id is None:
+            return None
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
 
 class _Topic(Struct, frozen=True, rename="camel"):
     topic: str
@@ -106,7 +113,8 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
     user, host = document.user, document.host
     items, configs = [], []
     for item in document.items:
-        if item.topic is None or item.queue_id is None:
+        mq = item.mq
+        if mq is None:
             configs.append(
                 ConfigItem(
                     item.broker_name, _config(item.before), _config(item.target), item.note,
@@ -116,8 +124,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             continue
         items.append(
             PlanItem(
-                MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
-                item.route or Route.GROUP_CONFIG,
+                mq, _offset(item.before), _offset(item.target), item.route or Route.GROUP_CONFIG,
                 item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
                 item.first_store_timestamp, item.note, item.reasons,
                 item.reconsumed_min, item.reconsumed_max, item.skipped_min, item.skipped_max,
@@ -171,7 +178,7 @@ def _check_items(document: _Document, where: str) -> None:
         seen.add(place)
         if item.broker_name not in document.brokers and item.route is not Route.UNSEEN:
             raise UsageError(f"{where} has no address of broker {item.broker_name}.")
-        is_queue = item.topic is not None and item.queue_id is not None
+        is_queue = item.mq is not None
         wrong_kind = dict if is_queue else int
         numbers = (item.before, item.target, None if item.awaits is None else item.awaits.target)
         if (
@@ -233,14 +240,12 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
         state=document.change_state,
         items=tuple(
             ReceiptItem(
-                MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
-                item.route or Route.GROUP_CONFIG,
+                mq, _offset(item.before), _offset(item.target), item.route or Route.GROUP_CONFIG,
                 item.result, _offset(item.after), item.is_after_known, item.is_pending, item.note,
-                item.reconsumed_at_least,
-                item.messages,
+                item.reconsumed_at_least, item.messages,
             )
             for item in document.items
-            if item.topic is not None and item.queue_id is not None
+            if (mq := item.mq) is not None
         ),
         configs=tuple(
             ConfigReceiptItem(
@@ -248,7 +253,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
                 item.is_after_known, item.note, item.route or document.route,
             )
             for item in document.items
-            if item.topic is None or item.queue_id is None
+            if item.mq is None
         ),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import msgspec
 
 from rmqctl.model.plan import ConfigItem, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import Receipt
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem
 from rmqctl.text.times import iso_time
 
 API_VERSION = "rmqctl/v1"
@@ -121,12 +121,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
         "items": [
             {
                 **_place(item.mq),
-                "before": item.before,
-                "target": item.target,
-                "after": item.after,
-                "isAfterKnown": item.is_after_known,
-                "route": item.route.value,
-                "result": item.result.value,
+                **_result(item),
                 "isPending": item.is_pending,
                 "reconsumedAtLeast": item.reconsumed_at_least,
                 "note": item.note,
@@ -134,19 +129,18 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
             }
             for item in receipt.items
         ]
-        + [
-            {
-                "brokerName": item.broker_name,
-                "before": item.before,
-                "target": item.target,
-                "after": item.after,
-                "isAfterKnown": item.is_after_known,
-                "route": item.route.value,
-                "result": item.result.value,
-                "note": item.note,
-            }
-            for item in receipt.configs
-        ],
+        + [{"brokerName": item.broker_name, **_result(item), "note": item.note} for item in receipt.configs],
+    }
+
+
+def _result(item: ReceiptItem | ConfigReceiptItem) -> dict[str, Any]:
+    return {
+        "before": item.before,
+        "target": item.target,
+        "after": item.after,
+        "isAfterKnown": item.is_after_known,
+        "route": item.route.value,
+        "result": item.result.value,
     }
 
 
