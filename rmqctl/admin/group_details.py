@@ -7,107 +7,29 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from rmqctl.admin.rules.group_backlog import count_unread
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs
+from rmqctl.admin.groups.cut_queues import fetch_cut_queues
+from rmqctl.admin.groups.letters import count_letters, sum_letters
+from rmqctl.admin.groups.members import broker_names
+from rmqctl.admin.groups.retry_places import fetch_retry_places
+from rmqctl.admin.groups.rules.backlog import count_unread
+from rmqctl.admin.offsets.group import read_group
+from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
+from rmqctl.model.group import GroupConfig, GroupConnections, RunningInfo
 from rmqctl.model.names import LMQ_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
+from rmqctl.model.route import Broker
+from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import exists
 from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.totals import Total, total
 
-from .brokers import fetch_cluster
-from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
-from .cut_queues import fetch_cut_queues
-from .group_letters import count_letters, sum_letters
-from .group_names import fetch_all_offsets, fetch_configs, require_group
-from .offset_reading import GroupProgress, Reading, conclude
-from .offsets import read_group
-from .results import Answers, all_failed, ask_all, slave_failures
-from .retry_places import fetch_retry_places
-
-
-class GroupMembers(Struct, frozen=True):
-    """The members of a group.
-
-    `connections` are by broker that answered, None without members; `running` is by client id, each member's running
-    info or why it is missing; `unseen_reason` is why the state is UNKNOWN and not EMPTY; `topic_brokers` are the
-    brokers of each subscribed topic; `at_ms` is when they were read, by this machine's clock.
-    """
-
-    group: str
-    state: GroupState
-    unseen_reason: Unknown | None
-    connections: Mapping[str, GroupConnections | None]
-    running: Answers[str, RunningInfo]
-    topic_brokers: Mapping[str, tuple[str, ...]]
-    failures: tuple[Failure, ...]
-    at_ms: int
-
-
-async def fetch_group_members(client: Client, group: str) -> GroupMembers:
-    """Read a group's connections from every broker, and every member's running info.
-
-    Raises NotFoundError for a group that does not exist, and the brokers' error when none of them answers.
-    """
-    brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-    answers = await ask_all(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
-    if not answers.ok:
-        raise all_failed(answers.failed.values())
-    connections = {name: found for name, (_, found) in answers.ok.items()}
-    connected = {name: found for name, found in connections.items() if found is not None and found.members}
-    if not connected:
-        await require_group(client, group, {name: brokers[name] for name in answers.ok}, answers.failed)
-    through = {answers.ok[name][0]: found for name, found in connected.items()}
-    running = await fetch_running_infos(client, group, through)
-    topics = {topic for found in connected.values() for topic in found.subscriptions}
-    topics.update(item.topic for info in running.ok.values() for item in info.subscriptions)
-    routes = await ask_all(topics, client.route)
-    failures = [Failure(name, "members", error) for name, error in answers.failed.items()]
-    failures += [Failure(None, f"running info of {client_id}", error) for client_id, error in running.failed.items()]
-    unseen = None
-    if not connected:
-        proxies, proxy_failures = await find_proxies(client, [brokers[name] for name in answers.ok])
-        failures += proxy_failures
-        unseen = unseen_reason(answers.failed.values(), proxies)
-    state = group_state(unseen, has_members=bool(connected))
-    failures += [
-        Failure(None, f"route of {topic}", error)
-        for topic, error in routes.failed.items()
-        if not isinstance(error, NotFoundError)
-    ]
-    failures += slave_failures(client)
-    brokers_of = _broker_names(routes.ok)
-    return GroupMembers(group, state, unseen, connections, running, brokers_of, tuple(failures), client.clock.now_ms())
-
-
-def _broker_names(routes: Mapping[str, TopicRoute]) -> dict[str, tuple[str, ...]]:
-    return {topic: tuple(data.broker_name for data in route.queue_data) for topic, route in routes.items()}
-
-
-class GroupConfigs(Struct, frozen=True):
-    """A group's configuration by broker that answered, None when it has none."""
-
-    group: str
-    configs: Mapping[str, GroupConfig | None]
-    failures: tuple[Failure, ...]
-
-
-async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
-    """Return a group's configuration on every broker.
-
-    Raises NotFoundError when no broker has a configuration or an offset of the group.
-    """
-    brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-    tables = await require_group(client, group, brokers, {})
-    failures = [Failure(name, "configuration", error) for name, error in tables.failed.items()]
-    configs = {name: table.get(group) for name, table in tables.ok.items()}
-    return GroupConfigs(group, configs, (*failures, *slave_failures(client)))
+from .results import Answers, ask_all
 
 
 class GroupDetails(Struct, frozen=True):
@@ -177,7 +99,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         at_ms=client.clock.now_ms(),
         connections={name: view.connections for name, view in reading.views.items()},
         running=reading.running,
-        topic_brokers=_broker_names(reading.routes),
+        topic_brokers=broker_names(reading.routes),
         configs=configs,
         dead_letters=total([(letters.count, "")], hidden=hidden),
         failures=(*progress.failures, *failures),

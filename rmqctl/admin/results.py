@@ -12,6 +12,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker
+from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted, listed
 
 K = TypeVar("K")
@@ -136,3 +137,17 @@ def merge_failures(by_group: Mapping[str, Sequence[Failure]]) -> list[Failure]:
         more = f" and {counted(len(rest), 'more group')}" if rest else ""
         merged.append(Failure(failure.broker_name, f"{failure.what} of {group}{more}", failure.error))
     return merged
+
+
+def pick(
+    kind: str, patterns: Sequence[str], names: Iterable[str], failed_brokers: Mapping[str, RmqctlError]
+) -> tuple[str, ...]:
+    """Return the names that patterns match, sorted.
+
+    Raises NotFoundError for a pattern that matches none; the failed brokers' error instead if some failed, as they may
+    have a match.
+    """
+    try:
+        return require_matching(kind, patterns, names)
+    except NotFoundError as error:
+        raise not_found(error, failed_brokers) from None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Consequence, Plan

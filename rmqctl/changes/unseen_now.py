@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.group_names import fetch_configs
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.changes.groups.config_access import access_of
 from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.changes.offsets.check import find_planned

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.clients import addresses_of
-from rmqctl.admin.offset_reading import Reading
-from rmqctl.admin.probe import measure_clock
+from rmqctl.admin.brokers.probe import measure_clock
+from rmqctl.admin.groups.connections import addresses_of
+from rmqctl.admin.offsets.reading import Reading
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.diagnose.clocks import GroupClocks, measure_members

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from rmqctl.admin.brokers import fetch_expected
-from rmqctl.admin.probe import fetch_bad_reads, measure_clock
-from rmqctl.admin.servers import ClusterServer, fetch_servers
+from rmqctl.admin.brokers.cluster import fetch_expected
+from rmqctl.admin.brokers.probe import fetch_bad_reads, measure_clock
+from rmqctl.admin.brokers.servers import ClusterServer, fetch_servers
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind
 from rmqctl.client.rules.views import differing_views

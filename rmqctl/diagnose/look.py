@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.clients import fetch_proxied
 from rmqctl.admin.group_details import GroupDetails, fetch_group_details
-from rmqctl.admin.group_names import fetch_matching_groups, of_matching
+from rmqctl.admin.groups.connections import fetch_proxied
+from rmqctl.admin.groups.names import fetch_matching_groups, of_matching
 from rmqctl.admin.results import ask_all, merge_failures
 from rmqctl.client.core import Client
 from rmqctl.errors import PluginError

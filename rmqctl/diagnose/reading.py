@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from rmqctl.admin.group_details import GroupDetails, GroupMembers
-from rmqctl.admin.groups import GroupSummary
+from rmqctl.admin.group_details import GroupDetails
+from rmqctl.admin.groups.members import GroupMembers
+from rmqctl.admin.groups.summary import GroupSummary
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_views import member_views

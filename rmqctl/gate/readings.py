@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rmqctl.admin.group_names import fetch_matching_groups
-from rmqctl.admin.offset_reading import GroupProgress, conclude
-from rmqctl.admin.offsets import read_group
+from rmqctl.admin.groups.names import fetch_matching_groups
+from rmqctl.admin.offsets.group import read_group
+from rmqctl.admin.offsets.reading import GroupProgress, conclude
 from rmqctl.admin.results import Answers, ask_all, merge_failures
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
@@ -34,7 +34,7 @@ from .limits import (
 
 if TYPE_CHECKING:
     # Imported when a limit needs them.
-    from rmqctl.admin.dead_letters import GroupLetters, LetterList
+    from rmqctl.admin.groups.letter_list import GroupLetters, LetterList
     from rmqctl.diagnose.finding import Check, Finding
     from rmqctl.diagnose.look import Diagnosis
 
@@ -177,7 +177,7 @@ async def _read_letters(client: Client, wanted: Mapping[_Place, CheckTarget]) ->
     places = [place for place, target in wanted.items() if target.limits.dead_letters is not None]
     if not places:
         return Answers({}, {})
-    from rmqctl.admin.dead_letters import fetch_letter_list
+    from rmqctl.admin.groups.letter_list import fetch_letter_list
 
     now_ms = client.clock.now_ms()
     return await ask_all(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers import fetch_settings
-from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.messages import FoundMessage, fetch_one
-from rmqctl.admin.offset_reading import BrokerView
-from rmqctl.admin.offset_writes import require_master
-from rmqctl.admin.pop_log import PopLog, find_hindrance, read_pop_log
+from rmqctl.admin.brokers.cluster import fetch_settings
+from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.messages.pop_log import PopLog, find_hindrance, read_pop_log
+from rmqctl.admin.messages.pull import FoundMessage, fetch_one
+from rmqctl.admin.offsets.reading import BrokerView
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError

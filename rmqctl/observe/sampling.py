@@ -8,8 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 
 from msgspec import Struct
 
-from rmqctl.admin.clients import RELAYED_AT_ONCE, addresses_of, ask_running_info, fetch_placed_connections, find_proxies
-from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.groups.connections import (
+    RELAYED_AT_ONCE,
+    addresses_of,
+    ask_running_info,
+    fetch_placed_connections,
+    find_proxies,
+)
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
@@ -102,7 +108,8 @@ class GroupSampler:
     """Takes samples of one group. It remembers which members do not answer, so that not every sample waits for them.
 
     `brokers` are those to ask, by name: the masters of the queues for offsets, all of them for members. `pace` limits
-    the rate of requests to each broker. `find_proxies` is like that of admin/clients, for readers that run for hours.
+    the rate of requests to each broker. `find_proxies` is like that of admin/groups/connections.py, for readers that
+    run for hours.
     """
 
     def __init__(

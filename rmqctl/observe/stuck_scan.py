@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from rmqctl.admin.clients import fetch_running_infos
-from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.messages import FoundMessage, fetch_one
-from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
-from rmqctl.admin.offsets import read_group
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.groups.connections import fetch_running_infos
+from rmqctl.admin.groups.retry_places import fetch_retry_places
+from rmqctl.admin.messages.pull import FoundMessage, fetch_one
+from rmqctl.admin.offsets.group import read_group
+from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
 from rmqctl.admin.results import Answers, ask_all
-from rmqctl.admin.retry_places import fetch_retry_places
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure

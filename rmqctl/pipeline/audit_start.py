@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.clients import fetch_connections
-from rmqctl.admin.group_names import fetch_all_offsets
-from rmqctl.admin.queues import find_route
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.tables import fetch_all_offsets
+from rmqctl.admin.groups.connections import fetch_connections
 from rmqctl.admin.results import all_or_failed, ask_all
+from rmqctl.admin.topics.queues import find_route
 from rmqctl.client.core import Client
 from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from rmqctl.admin.trace import TRACE_TOPIC
+from rmqctl.admin.messages.trace import TRACE_TOPIC
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rmqctl.admin.queues import QueueSpan, chosen_queues, fetch_route, fetch_spans
+from rmqctl.admin.messages.spans import QueueSpan, fetch_spans
+from rmqctl.admin.messages.time_search import find_end, find_first_since
+from rmqctl.admin.offsets.stored import fetch_stored_offsets
 from rmqctl.admin.results import all_failed, all_or_failed, ask_all
-from rmqctl.admin.stored_offsets import fetch_stored_offsets
-from rmqctl.admin.time_search import find_end, find_first_since
+from rmqctl.admin.topics.queues import chosen_queues, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 import pyarrow as pa
 from msgspec import Struct
 
-from rmqctl.admin.messages import PULL_ANSWERS, Expression, pull_one_by_one, pull_request
+from rmqctl.admin.messages.pull import PULL_ANSWERS, Expression, pull_one_by_one, pull_request
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import RemoteProtocolError, RmqctlError, UnreachableError

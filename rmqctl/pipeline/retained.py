@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from rmqctl.admin.queues import QueueSpan, chosen_queues, fetch_route, fetch_spans
+from rmqctl.admin.messages.spans import QueueSpan, fetch_spans
+from rmqctl.admin.messages.time_search import fetch_message_at
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.time_search import fetch_message_at
+from rmqctl.admin.topics.queues import chosen_queues, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from rmqctl.admin.message_send import fetch_targets
+from rmqctl.admin.messages.send import fetch_targets
 from rmqctl.client.producer import Producer
 from rmqctl.errors import UsageError
 from rmqctl.model.sending import OutgoingMessage

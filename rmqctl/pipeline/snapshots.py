@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqctl.admin.offset_reading import GroupProgress
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.errors import UsageError
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.observe.recording import RecordedSample

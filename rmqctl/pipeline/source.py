@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from rmqctl.admin.message_search import check_sql
-from rmqctl.admin.messages import Expression
-from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.messages.pull import Expression
+from rmqctl.admin.messages.search import check_sql
 from rmqctl.admin.results import all_failed
+from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue

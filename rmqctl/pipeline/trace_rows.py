@@ -82,8 +82,8 @@ def decisions(records: DataFrame) -> DataFrame:
 def deliveries(records: DataFrame) -> DataFrame:
     """Return the deliveries to listeners, one per row: id, consumer_group, ended_ms, is_success.
 
-    Start and end are matched by request id and message id, as in admin/rules/trace.py. Without an end, is_success and
-    ended_ms are null. Deliveries whose group is in no record are left out.
+    Start and end are matched by request id and message id, as in admin/messages/rules/trace.py. Without an end,
+    is_success and ended_ms are null. Deliveries whose group is in no record are left out.
     """
     is_begin = F.col("kind") == "SubBefore"
     one = (

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
-from rmqctl.admin.offsets import read_group
+from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.offsets.group import read_group
+from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure

@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.brokers import fetch_cluster, fetch_settings
-from rmqctl.admin.clients import (
+from rmqctl.admin.brokers.cluster import fetch_cluster, fetch_settings
+from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs, fetch_topic_configs
+from rmqctl.admin.groups.connections import (
     RELAYED_AT_ONCE,
     ask_running_info,
     fetch_connections,
     fetch_placed_connections,
     find_proxies,
 )
-from rmqctl.admin.group_names import fetch_all_offsets, fetch_configs, pick
-from rmqctl.admin.results import Answers, ask_all, not_found, slave_failures
-from rmqctl.admin.topics import fetch_all_configs
+from rmqctl.admin.results import Answers, ask_all, not_found, pick, slave_failures
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
@@ -103,7 +102,7 @@ def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way:
 
 
 async def _fetch_tables(client: Client, broker: Broker) -> Tables:
-    return Tables(*await asyncio.gather(fetch_all_configs(client, broker), fetch_all_offsets(client, broker)))
+    return Tables(*await asyncio.gather(fetch_topic_configs(client, broker), fetch_all_offsets(client, broker)))
 
 
 def _pick(

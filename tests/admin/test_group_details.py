@@ -5,14 +5,9 @@ from typing import TypeVar
 
 import pytest
 
-from rmqctl.admin.group_details import (
-    GroupConfigs,
-    GroupDetails,
-    GroupMembers,
-    fetch_group_configs,
-    fetch_group_details,
-    fetch_group_members,
-)
+from rmqctl.admin.group_details import GroupDetails, fetch_group_details
+from rmqctl.admin.groups.config import GroupConfigs, fetch_group_configs
+from rmqctl.admin.groups.members import GroupMembers, fetch_group_members
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RemoteProtocolError, UnreachableError
 from rmqctl.model.group import GroupState
@@ -20,10 +15,10 @@ from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from tests.admin.offsets.test_group import HOSTILE
 from tests.scripted import SILENCE, V4_9_7, V5_4_0, Late, ok, passing, refused, run
 
 from .cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
-from .test_offsets import HOSTILE
 
 _T = TypeVar("_T")
 

@@ -7,7 +7,7 @@ import json
 import struct
 import time
 
-from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.messages.pull import pull_queue
 from rmqctl.client.core import Client
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers

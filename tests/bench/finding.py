@@ -7,7 +7,7 @@ import json
 import subprocess
 import time
 
-from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.messages.pull import pull_queue
 from rmqctl.client.core import Client
 from rmqctl.model.queue import MessageQueue
 from tests.real.harness.cluster import Cluster

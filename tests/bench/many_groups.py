@@ -20,7 +20,7 @@ QUEUE_COUNT = 4
 
 _WITHOUT_AGES = """
 import sys
-import rmqctl.admin.group_ages as ages
+import rmqctl.admin.groups.ages as ages
 from rmqctl.cli.app import run
 ages._MOST_REQUESTS = 0
 sys.exit(run(sys.argv[1:]))

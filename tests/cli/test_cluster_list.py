@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from rmqctl.admin.brokers import fetch_broker_statuses, fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.status import fetch_broker_statuses
 from rmqctl.cli.cluster import list as cluster_list
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Listing

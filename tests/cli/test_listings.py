@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from rmqctl.admin.brokers import fetch_broker_statuses, fetch_cluster
-from rmqctl.admin.groups import fetch_group_list
-from rmqctl.admin.offsets import fetch_group_progress, fetch_matching_progress
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.status import fetch_broker_statuses
+from rmqctl.admin.groups.list import fetch_group_list
+from rmqctl.admin.offsets.group import fetch_group_progress, fetch_matching_progress
 from rmqctl.cli.cluster import list as cluster_list
 from rmqctl.cli.group import list as group_list
 from rmqctl.cli.invocation import Display

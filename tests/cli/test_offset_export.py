@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.admin.offset_reading import GroupProgress
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.changes.offsets.files import OffsetFile, parse_offsets
 from rmqctl.changes.offsets.given import resolve_brokers
 from rmqctl.cli.globals import TABLE_FORMATS

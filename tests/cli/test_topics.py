@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from rmqctl.admin.broker_details import fetch_broker_details
-from rmqctl.admin.topic_route import fetch_route_report
-from rmqctl.admin.topic_status import fetch_topic_status
-from rmqctl.admin.topics import fetch_topic_list
+from rmqctl.admin.brokers.details import fetch_broker_details
+from rmqctl.admin.topics.list import fetch_topic_list
+from rmqctl.admin.topics.route import fetch_route_report
+from rmqctl.admin.topics.status import fetch_topic_status
 from rmqctl.cli.broker import show as broker_show
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Listing

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_partial
 from rmqctl.errors import NotFoundError, NotRegisteredError, UnreachableError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqctl.admin.group_details import fetch_group_members
+from rmqctl.admin.groups.members import fetch_group_members
 from rmqctl.client.core import Client
 from rmqctl.observe.clock_watch import NARROW_MS, PROBE_S, WatchedMember, watch_members
 from rmqctl.protocol.command import Command

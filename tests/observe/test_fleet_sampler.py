@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.admin.fleet_offsets import fetch_fleet_progress
+from rmqctl.admin.offsets.fleet import fetch_fleet_progress
 from rmqctl.errors import UnreachableError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -19,7 +19,7 @@ from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.time_lag import Anchor
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
-from tests.admin.test_fleet_offsets import _cluster as cluster_of_every_kind
+from tests.admin.offsets.test_fleet import _cluster as cluster_of_every_kind
 from tests.scripted import DROP, V4_9_7, V5_4_0, passing, run
 
 A0, A1, B0 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1), MessageQueue("T", "broker-b", 0)

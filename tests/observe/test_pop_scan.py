@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import rmqctl.admin.pop_log as pop_log
+import rmqctl.admin.messages.pop_log as pop_log
 from rmqctl.observe.stuck_scan import StuckScan, scan_group
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.errors import BrokerError, DeadlineError, UnreachableError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown

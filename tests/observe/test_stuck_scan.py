@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.admin.queues import parse_queue_choice
+from rmqctl.admin.topics.queues import parse_queue_choice
 from rmqctl.errors import UsageError
 from rmqctl.observe.stuck_scan import StuckScan, scan_group
 from rmqctl.protocol.codes import RequestCode as Q

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.wait_stable import Waited, wait_until_confirmed

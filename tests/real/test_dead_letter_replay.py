@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.admin.returns import send_back
+from rmqctl.admin.messages.returns import send_back
 from rmqctl.client.core import Client
 from rmqctl.model.plan import ReturnedMessage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.messages.pull import pull_queue
 from rmqctl.client.core import Client
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.flags import MessageFlag

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Route

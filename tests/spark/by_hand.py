@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from rmqctl.admin.messages import ALL, PULL_ANSWERS, pull_request
-from rmqctl.admin.offset_writes import store_offset
+from rmqctl.admin.messages.pull import ALL, PULL_ANSWERS, pull_request
+from rmqctl.admin.offsets.write import store_offset
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer

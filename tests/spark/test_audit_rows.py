@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from rmqctl.admin.rules.trace import trace_steps
+from rmqctl.admin.messages.rules.trace import trace_steps
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import audit_rows as rows

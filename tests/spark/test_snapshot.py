@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rmqctl.admin.offset_reading import GroupProgress
-from rmqctl.admin.offsets import fetch_matching_progress
+from rmqctl.admin.offsets.group import fetch_matching_progress
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.clients import fetch_placed_connections, fetch_running_infos
-from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.groups.connections import fetch_placed_connections, fetch_running_infos
+from rmqctl.admin.messages.returns import fetch_log_end, find_copy, send_back, send_copy
+from rmqctl.admin.messages.time_search import fetch_message_at
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.returns import fetch_log_end, find_copy, send_back, send_copy
-from rmqctl.admin.time_search import fetch_message_at
 from rmqctl.changes.applied import Applied, note_down, receipt_of
 from rmqctl.changes.clean_expired.rules.ways import why_gone_on
 from rmqctl.changes.journal.journal import Journal

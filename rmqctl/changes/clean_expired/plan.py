@@ -8,10 +8,10 @@ from contextlib import aclosing
 
 from msgspec import Struct
 
-from rmqctl.admin.messages import pull_queue
-from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.groups.retry_places import fetch_retry_places
+from rmqctl.admin.messages.pull import pull_queue
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.retry_places import fetch_retry_places
 from rmqctl.changes.clean_expired.rules.ways import CleanWay, Past, find_ways
 from rmqctl.changes.offsets.found import Found, find_group, find_untold
 from rmqctl.changes.offsets.plan import new_plan

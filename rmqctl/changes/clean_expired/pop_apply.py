@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.offset_writes import require_master
-from rmqctl.admin.pop_log import PopLog, acknowledge_popped, read_pop_log
+from rmqctl.admin.messages.pop_log import PopLog, acknowledge_popped, read_pop_log
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.changes.late_writes import joined
 from rmqctl.client.core import Client

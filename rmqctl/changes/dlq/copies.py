@@ -8,9 +8,9 @@ from contextlib import aclosing
 
 from msgspec import Struct
 
-from rmqctl.admin.messages import pull_queue
-from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.messages.pull import pull_queue
 from rmqctl.admin.results import ask_all
+from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.changes.dlq.rules.replay import MARK, mark_of
 from rmqctl.client.core import Client
 from rmqctl.client.producer import master_of

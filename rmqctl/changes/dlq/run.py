@@ -14,7 +14,7 @@ from itertools import repeat
 
 from msgspec import Struct, field
 
-from rmqctl.admin.message_send import PRODUCER_GROUP
+from rmqctl.admin.messages.send import PRODUCER_GROUP
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.dlq.rules.replay import MARK, Target, mark_of, replay_properties
 from rmqctl.changes.late_writes import look_until_seen

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.admin.group_writes import delete_group
-from rmqctl.admin.offset_writes import require_master, store_offset
+from rmqctl.admin.groups.config import delete_group
+from rmqctl.admin.offsets.write import require_master, store_offset
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.applied import Applied, note_down, receipt_of
 from rmqctl.changes.groups.rules.fields import differing_names, holds, is_config_seen

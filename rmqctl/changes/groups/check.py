@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.changes.groups.rules.fields import differing_names, is_config_seen, setting_words
 from rmqctl.changes.plan_parts import stale
 from rmqctl.client.core import Client

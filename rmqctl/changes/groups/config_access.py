@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from rmqctl.admin.clients import fetch_connections
-from rmqctl.admin.group_writes import read_configs, write_config
-from rmqctl.admin.stored_offsets import fetch_group_table
-from rmqctl.admin.topic_writes import read_topic, write_topic
+from rmqctl.admin.groups.config import read_configs, write_config
+from rmqctl.admin.groups.connections import fetch_connections
+from rmqctl.admin.offsets.stored import fetch_group_table
+from rmqctl.admin.topics.config import read_topic, write_topic
 from rmqctl.changes.groups.rules.fields import request_body
 from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import all_failed, ask_all, failed_by_name, not_found
-from rmqctl.admin.topic_writes import read_topic
+from rmqctl.admin.topics.config import read_topic
 from rmqctl.changes.groups.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
 from rmqctl.changes.plan_parts import Planned, awaiting_config, cluster_label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from rmqctl.admin.group_writes import makes_deleted_again
+from rmqctl.admin.groups.config import makes_deleted_again
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.groups.rules.names import require_no_system_group
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP, Planned

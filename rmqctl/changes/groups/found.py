@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.clients import fetch_connections, find_proxies
-from rmqctl.admin.group_writes import read_configs
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.groups.config import read_configs
+from rmqctl.admin.groups.connections import fetch_connections, find_proxies
+from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all, not_found
-from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.changes.plan_parts import cluster_label, new_id, unseen_config
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.offset_writes import push_stored_offsets, require_master, reset_offset, store_offset
+from rmqctl.admin.offsets.write import push_stored_offsets, require_master, reset_offset, store_offset
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.applied import Applied, receipt_of
 from rmqctl.changes.journal.journal import Journal

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.messages.time_search import fetch_message_at
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import Answers, all_or_failed, ask_all
-from rmqctl.admin.time_search import fetch_message_at
 from rmqctl.changes.offsets.rules.drift import Moved, Now, compared_times, count_moved, find_drift, is_seen
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.changes.plan_parts import stale

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.topic_status import fetch_topic_config
+from rmqctl.admin.topics.config import fetch_topic_config
 from rmqctl.changes.offsets.rules.reset import NONE_STORED
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP, Planned, reason_words, unseen_item
 from rmqctl.client.core import Client

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
-from rmqctl.admin.offset_writes import require_master
-from rmqctl.admin.offsets import read_group
+from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.offsets.group import read_group
+from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
+from rmqctl.admin.offsets.stored import fetch_group_table
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import all_failed, ask_all
-from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.changes.offsets.rules.route import Situation
 from rmqctl.changes.plan_parts import GROUPS
 from rmqctl.client.core import Client

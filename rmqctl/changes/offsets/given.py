@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.queues import QueueChoice, fetch_route
 from rmqctl.admin.results import ask_all
+from rmqctl.admin.topics.queues import QueueChoice, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, NotRegisteredError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.offsets.stored import fetch_stored_offsets
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.stored_offsets import fetch_stored_offsets
 from rmqctl.changes.applied import note_down
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.late_writes import (

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.offsets.rules.drift import is_unseen_yet
 from rmqctl.changes.offsets.rules.reset import Aim

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from rmqctl.admin.offsets.retry_topics import find_retry_topics
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.retry_topics import find_retry_topics
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX

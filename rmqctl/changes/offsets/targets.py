@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.offset_writes import require_master
-from rmqctl.admin.probe import measure_clock
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.brokers.probe import measure_clock
+from rmqctl.admin.messages.time_search import fetch_message_at, find_first_since
+from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.time_search import fetch_message_at, find_first_since
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.offsets.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.client.core import Client

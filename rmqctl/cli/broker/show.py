@@ -17,7 +17,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 
 if TYPE_CHECKING:
-    from rmqctl.admin.broker_details import BrokerDetails, ReplicaDetails
+    from rmqctl.admin.brokers.details import BrokerDetails, ReplicaDetails
 
 HELP = """\b
 Examples:
@@ -48,7 +48,7 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.broker_details import fetch_broker_details
+    from rmqctl.admin.brokers.details import fetch_broker_details
 
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)

@@ -14,7 +14,7 @@ from rmqctl.model.route import MASTER_ID
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.admin.brokers import BrokerStatus
+    from rmqctl.admin.brokers.status import BrokerStatus
     from rmqctl.client.core import Client
 
 HELP = """\b
@@ -40,7 +40,8 @@ def command(ctx: typer.Context) -> int:
 
 
 async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]:
-    from rmqctl.admin.brokers import fetch_broker_statuses, fetch_whole_cluster
+    from rmqctl.admin.brokers.cluster import fetch_whole_cluster
+    from rmqctl.admin.brokers.status import fetch_broker_statuses
     from rmqctl.admin.results import none_answered
 
     statuses, failures = await fetch_broker_statuses(client, await fetch_whole_cluster(client))

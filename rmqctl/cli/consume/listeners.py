@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.admin.messages import FoundMessage
+from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.cli.output.message_item import message_item
 from rmqctl.consumer.workers import find_fault
 from rmqctl.errors import UsageError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.consumer.membership import own_client_id
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies

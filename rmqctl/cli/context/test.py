@@ -15,7 +15,7 @@ from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 
 if TYPE_CHECKING:
-    from rmqctl.admin.servers import ClusterServer
+    from rmqctl.admin.brokers.servers import ClusterServer
 
 HELP = """\b
 Examples:
@@ -81,7 +81,7 @@ async def _test_all(invocation: Invocation, config: Config, names: list[str]) ->
 
 
 async def _test(invocation: Invocation, config: Config, name: str) -> _Result:
-    from rmqctl.admin.servers import fetch_servers
+    from rmqctl.admin.brokers.servers import fetch_servers
 
     try:
         access = invocation.of(config.context(name)).access()

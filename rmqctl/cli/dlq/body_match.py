@@ -10,7 +10,7 @@ from rmqctl.cli.output.body import BodyStyle
 from rmqctl.errors import RmqctlError, UsageError
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letter
+    from rmqctl.admin.groups.letter_reading import Letter
 
 
 class BodyMatch:

@@ -39,7 +39,7 @@ from .reading import (
 )
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letter
+    from rmqctl.admin.groups.letter_reading import Letter
     from rmqctl.client.core import Client
 
     from .letter_files import LetterFile

@@ -19,7 +19,7 @@ from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY
 from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letter
+    from rmqctl.admin.groups.letter_reading import Letter
     from rmqctl.pipeline.letter_parquet import LetterParquet
 
 

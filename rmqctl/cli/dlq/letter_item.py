@@ -12,7 +12,7 @@ from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letter
+    from rmqctl.admin.groups.letter_reading import Letter
 
 
 def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:

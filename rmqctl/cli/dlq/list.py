@@ -18,7 +18,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
-    from rmqctl.admin.dead_letters import GroupLetters, HeldLetters, LetterList
+    from rmqctl.admin.groups.letter_list import GroupLetters, HeldLetters, LetterList
 
 HELP = """\b
 Examples:
@@ -53,7 +53,7 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     import time
 
-    from rmqctl.admin.dead_letters import fetch_letter_list
+    from rmqctl.admin.groups.letter_list import fetch_letter_list
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)

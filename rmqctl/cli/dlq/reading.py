@@ -14,8 +14,8 @@ from rmqctl.model.failure import Failure
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letter
-    from rmqctl.admin.message_filter import MessageFilter
+    from rmqctl.admin.groups.letter_reading import Letter
+    from rmqctl.admin.messages.filter import MessageFilter
     from rmqctl.cli.invocation import Invocation
     from rmqctl.cli.output.body import BodyStyle
     from rmqctl.client.core import Client
@@ -52,7 +52,7 @@ class Wanted(Struct, frozen=True):
     @property
     def is_narrowed(self) -> bool:
         """Whether there is any condition."""
-        from rmqctl.admin.message_filter import MessageFilter
+        from rmqctl.admin.messages.filter import MessageFilter
 
         return self.match is not None or self.filter != MessageFilter()
 
@@ -71,7 +71,7 @@ def wanted_letters(
     contains: str | None, body_match: str | None,
 ) -> Wanted:  # fmt: skip
     """Return the conditions of the options. Raises UsageError."""
-    from rmqctl.admin.message_filter import MessageFilter
+    from rmqctl.admin.messages.filter import MessageFilter
 
     since_ms, until_ms = parse_span(since, until)
     match = None
@@ -101,7 +101,7 @@ async def read_letters(
 
     Raises what find_letters() raises.
     """
-    from rmqctl.admin.letter_reading import LetterReading, find_letters
+    from rmqctl.admin.groups.letter_reading import LetterReading, find_letters
     from rmqctl.cli.output.progress import ScanProgress
 
     outcome = Outcome()

@@ -32,7 +32,7 @@ from .reading import (
 from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letters
+    from rmqctl.admin.groups.letter_reading import Letters
     from rmqctl.changes.dlq.ledger import Identity
     from rmqctl.changes.dlq.plan import ReplayPlan
     from rmqctl.changes.dlq.rules.replay import Target
@@ -264,8 +264,8 @@ class _Work:
             ledger.close()
 
     async def _source(self, client: "Client", show: Any) -> "Source":
-        from rmqctl.admin.brokers import fetch_cluster
-        from rmqctl.admin.letter_reading import find_letters
+        from rmqctl.admin.brokers.cluster import fetch_cluster
+        from rmqctl.admin.groups.letter_reading import find_letters
 
         from .replay_sources import FileSource, TopicSource
 
@@ -278,7 +278,7 @@ class _Work:
         return TopicSource(client, self._letters, self._wanted, show)
 
     async def _identity(self, client: "Client") -> "Identity":
-        from rmqctl.admin.brokers import fetch_cluster
+        from rmqctl.admin.brokers.cluster import fetch_cluster
         from rmqctl.changes.dlq.ledger import Identity
         from rmqctl.changes.plan_parts import cluster_label
 

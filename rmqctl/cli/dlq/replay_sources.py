@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from rmqctl.admin.letter_reading import Letter, LetterReading, Letters
+from rmqctl.admin.groups.letter_reading import Letter, LetterReading, Letters
 from rmqctl.changes.dlq.source import DeadLetter
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure

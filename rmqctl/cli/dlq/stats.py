@@ -39,7 +39,7 @@ from .reading import (
 )
 
 if TYPE_CHECKING:
-    from rmqctl.admin.letter_reading import Letter
+    from rmqctl.admin.groups.letter_reading import Letter
 
 HELP = """\b
 Examples:

@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 
 if TYPE_CHECKING:
-    from rmqctl.admin.group_details import GroupConfigs
+    from rmqctl.admin.groups.config import GroupConfigs
     from rmqctl.model.group import GroupConfig
 
 HELP = """\b
@@ -38,7 +38,7 @@ def command(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.group_details import fetch_group_configs
+    from rmqctl.admin.groups.config import fetch_group_configs
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)

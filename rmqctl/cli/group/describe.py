@@ -56,7 +56,7 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.group_details import fetch_group_details
-    from rmqctl.admin.group_names import fetch_matching_groups
+    from rmqctl.admin.groups.names import fetch_matching_groups
     from rmqctl.admin.results import ask_all, only_or_failed
     from rmqctl.client.core import Client
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.admin.rules.attention import NOT_ASKED, Mark, Part, mark
+from rmqctl.admin.groups.rules.attention import NOT_ASKED, Mark, Part, mark
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -17,7 +17,8 @@ from rmqctl.text.durations import short_duration
 from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
-    from rmqctl.admin.groups import GroupList, GroupSummary
+    from rmqctl.admin.groups.list import GroupList
+    from rmqctl.admin.groups.summary import GroupSummary
     from rmqctl.client.core import Client
     from rmqctl.model.failure import Failure
 
@@ -68,8 +69,8 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     import asyncio
 
-    from rmqctl.admin.groups import fetch_group_list
-    from rmqctl.admin.servers import fetch_silent_slaves
+    from rmqctl.admin.brokers.servers import fetch_silent_slaves
+    from rmqctl.admin.groups.list import fetch_group_list
 
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)

@@ -16,7 +16,7 @@ from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.admin.group_details import GroupMembers
+    from rmqctl.admin.groups.members import GroupMembers
     from rmqctl.admin.results import Answers
 
 HELP = """\b
@@ -49,7 +49,7 @@ def command(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.group_details import fetch_group_members
+    from rmqctl.admin.groups.members import fetch_group_members
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)

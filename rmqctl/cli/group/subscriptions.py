@@ -15,7 +15,7 @@ from rmqctl.text.times import iso_time
 from .members import no_members
 
 if TYPE_CHECKING:
-    from rmqctl.admin.group_details import GroupMembers
+    from rmqctl.admin.groups.members import GroupMembers
 
 HELP = """\b
 Examples:
@@ -40,7 +40,7 @@ def command(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.group_details import fetch_group_members
+    from rmqctl.admin.groups.members import fetch_group_members
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)

@@ -32,9 +32,9 @@ from rmqctl.model.failure import Failure
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.message_filter import MessageFilter
-    from rmqctl.admin.messages import FoundMessage
-    from rmqctl.admin.queues import QueueChoice
+    from rmqctl.admin.messages.filter import MessageFilter
+    from rmqctl.admin.messages.pull import FoundMessage
+    from rmqctl.admin.topics.queues import QueueChoice
     from rmqctl.client.core import Client
 
 HELP = """\b
@@ -86,7 +86,7 @@ def command(
     max_body: MaxBody = MAX_BODY,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.message_filter import MessageFilter
+    from rmqctl.admin.messages.filter import MessageFilter
 
     invocation = Invocation(ctx)
     choose_columns(FOUND_COLUMNS, invocation.display)
@@ -157,10 +157,11 @@ def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> 
 
 async def search(client: "Client", question: "_Question", take: "Callable[[list[FoundMessage]], None]") -> "_Outcome":
     """Search, passing messages to `take` as they are found."""
-    from rmqctl.admin.message_search import MessageSearch, check_sql
-    from rmqctl.admin.messages import Expression
-    from rmqctl.admin.queues import chosen_queues, fetch_route, fetch_spans
+    from rmqctl.admin.messages.pull import Expression
+    from rmqctl.admin.messages.search import MessageSearch, check_sql
+    from rmqctl.admin.messages.spans import fetch_spans
     from rmqctl.admin.results import all_failed, slave_failures
+    from rmqctl.admin.topics.queues import chosen_queues, fetch_route
     from rmqctl.cli.output.progress import ScanProgress
     from rmqctl.rules.store_times import TimeOrder, describe_back, describe_orders
 
@@ -214,8 +215,8 @@ async def _search_index(
     outcome: "_Outcome",
     take: "Callable[[list[FoundMessage]], None]",
 ) -> None:
+    from rmqctl.admin.messages.waiting import find_indexed_or_waiting
     from rmqctl.admin.results import all_failed, slave_failures
-    from rmqctl.admin.waiting_messages import find_indexed_or_waiting
 
     if question.sql is not None:
         raise UsageError("--key and --sql cannot be used together.", hint="Use --property with --key.")

@@ -24,7 +24,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.message_lookup import Lookup
+    from rmqctl.admin.messages.lookup import Lookup
     from rmqctl.client.core import Client
 
 HELP = """\b
@@ -72,8 +72,8 @@ def command(
     max_body: MaxBody = MAX_BODY,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.message_lookup import decode_id, find_by_ids, find_by_place
-    from rmqctl.admin.queues import parse_queue_choice
+    from rmqctl.admin.messages.lookup import decode_id, find_by_ids, find_by_place
+    from rmqctl.admin.topics.queues import parse_queue_choice
 
     _require_one_way(ids or [], topic, key, queue, offset)
     invocation = Invocation(ctx)
@@ -122,11 +122,11 @@ def _require_one_way(
 
 
 async def _find_by_key(client: "Client", topic: str, key: str) -> "Lookup":
-    from rmqctl.admin.message_filter import MessageFilter
-    from rmqctl.admin.message_lookup import Lookup, not_indexed
-    from rmqctl.admin.queues import fetch_route
+    from rmqctl.admin.messages.filter import MessageFilter
+    from rmqctl.admin.messages.lookup import Lookup, not_indexed
+    from rmqctl.admin.messages.waiting import find_indexed_or_waiting
     from rmqctl.admin.results import slave_failures
-    from rmqctl.admin.waiting_messages import find_indexed_or_waiting
+    from rmqctl.admin.topics.queues import fetch_route
 
     route = await fetch_route(client, topic)
     indexed = await find_indexed_or_waiting(client, route, MessageFilter(key=key), limit=_MAX_COUNT)

@@ -22,7 +22,7 @@ from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.text.words import agreeing, counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.message_send import Sent
+    from rmqctl.admin.messages.send import Sent
     from rmqctl.client.core import Client
     from rmqctl.model.queue import MessageQueue
 
@@ -94,8 +94,8 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.message_send import Sent, fetch_targets, send_all
-    from rmqctl.admin.queues import parse_queue_choice
+    from rmqctl.admin.messages.send import Sent, fetch_targets, send_all
+    from rmqctl.admin.topics.queues import parse_queue_choice
     from rmqctl.cli.change.consent import check_display
     from rmqctl.cli.output.progress import ScanProgress
 

@@ -70,9 +70,9 @@ def command(
     max_body: MaxBody = MAX_BODY,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.message_filter import MessageFilter
-    from rmqctl.admin.message_tail import MessageTail
-    from rmqctl.admin.messages import Expression
+    from rmqctl.admin.messages.filter import MessageFilter
+    from rmqctl.admin.messages.pull import Expression
+    from rmqctl.admin.messages.tail import MessageTail
     from rmqctl.text.times import Edge
 
     invocation = Invocation(ctx)

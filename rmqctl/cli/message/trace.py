@@ -15,7 +15,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.trace import Trace
+    from rmqctl.admin.messages.trace import Trace
 
 HELP = """\b
 Examples:
@@ -46,8 +46,8 @@ def command(
     ] = "RMQ_SYS_TRACE_TOPIC",
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.message_lookup import decode_id
-    from rmqctl.admin.trace import fetch_trace
+    from rmqctl.admin.messages.lookup import decode_id
+    from rmqctl.admin.messages.trace import fetch_trace
 
     if (msg_id is None) == (key is None):
         raise UsageError("Name a message by its ID or by --key.", hint="See rmqctl message trace --help.")

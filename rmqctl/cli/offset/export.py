@@ -24,7 +24,7 @@ from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.admin.offset_reading import GroupProgress
+    from rmqctl.admin.offsets.reading import GroupProgress
     from rmqctl.client.core import Client
 
 HELP = """\b
@@ -120,9 +120,9 @@ def _export_display(display: Display, *, is_kafka: bool) -> Display:
 
 async def fetch_export(client: "Client", group: str, topics: Sequence[str]) -> Export:
     """Read the offsets to write. Raises what fetch_group_progress() raises."""
-    from rmqctl.admin.brokers import fetch_cluster
-    from rmqctl.admin.offset_reading import conclude
-    from rmqctl.admin.offsets import read_group
+    from rmqctl.admin.brokers.cluster import fetch_cluster
+    from rmqctl.admin.offsets.group import read_group
+    from rmqctl.admin.offsets.reading import conclude
 
     reading = await read_group(client, group, topics)
     exported_at_ms = client.clock.now_ms()

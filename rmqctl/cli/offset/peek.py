@@ -15,7 +15,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from rmqctl.admin.peek import Peek, PeekedQueue
+    from rmqctl.admin.offsets.peek import Peek, PeekedQueue
 
 HELP = """\b
 Examples:
@@ -47,7 +47,7 @@ def command(
     max_body: MaxBody = MAX_BODY,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.peek import peek_group
+    from rmqctl.admin.offsets.peek import peek_group
 
     if before < 0 or after < 0 or max(before, after) > _MOST_COUNT:
         raise UsageError(

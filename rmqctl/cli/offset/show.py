@@ -23,7 +23,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.offset_reading import GroupProgress
+    from rmqctl.admin.offsets.reading import GroupProgress
 
 HELP = """\b
 Examples:
@@ -67,7 +67,7 @@ def command(
     ] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.offsets import fetch_matching_progress
+    from rmqctl.admin.offsets.group import fetch_matching_progress
 
     invocation = Invocation(ctx)
     choose_columns(_columns(is_many=True), invocation.display)

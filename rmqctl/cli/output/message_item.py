@@ -16,7 +16,7 @@ from .body import BodyStyle, body_fields, body_lines, excerpt, unreadable
 from .listing import Column, Item, Section
 
 if TYPE_CHECKING:
-    from rmqctl.admin.messages import FoundMessage
+    from rmqctl.admin.messages.pull import FoundMessage
     from rmqctl.protocol.message import StoredMessage
     from rmqctl.rules.waiting import Wait
 

@@ -11,7 +11,7 @@ from rmqctl.errors import UsageError
 from .body import DEFAULT_MAX_BYTES, MODES
 
 if TYPE_CHECKING:
-    from rmqctl.admin.queues import QueueChoice
+    from rmqctl.admin.topics.queues import QueueChoice
 
 Body = Annotated[str, typer.Option("--body", metavar="KIND", help=f"Body format: {', '.join(MODES)}.")]
 Codec = Annotated[
@@ -56,7 +56,7 @@ def parse_tag_option(text: str | None) -> frozenset[str]:
 
 def parse_queues(given: list[str] | None) -> tuple[QueueChoice, ...]:
     """Return the queues of --queue, an empty tuple for all. Raises UsageError."""
-    from rmqctl.admin.queues import parse_queue_choice
+    from rmqctl.admin.topics.queues import parse_queue_choice
 
     try:
         return tuple(parse_queue_choice(text) for text in given or ())

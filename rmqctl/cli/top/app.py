@@ -70,8 +70,8 @@ class TopApp(App[None]):
 
     def _show_latest(self) -> None:
         self.found = self._latest
-        if isinstance(self.screen, RoundScreen):
-            self.screen.show_round()
+        if (screen := self._round_screen()) is not None:
+            screen.show_round()
 
     def on_mount(self) -> None:
         """Open the first screen."""
@@ -93,8 +93,15 @@ class TopApp(App[None]):
             asyncio.get_running_loop().remove_signal_handler(number)
 
     def _show_state(self) -> None:
-        if isinstance(self.screen, RoundScreen):
-            self.screen.show_state()
+        if (screen := self._round_screen()) is not None:
+            screen.show_state()
+
+    def _round_screen(self) -> RoundScreen | None:
+        """Return the screen to update; None for the help, and before and after a screen has its widgets."""
+        # The app's timers run longer than its screens.
+        if not self.is_running or not isinstance(self.screen, RoundScreen) or not self.screen.is_mounted:
+            return None
+        return self.screen
 
     def action_pause(self) -> None:
         """Keep this round on the screen, or show the latest one again. Rounds are read meanwhile, for the verdicts."""

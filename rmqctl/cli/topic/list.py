@@ -20,7 +20,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.topics import TopicList, TopicSummary
+    from rmqctl.admin.topics.list import TopicList, TopicSummary
 
 HELP = """\b
 Examples:
@@ -51,7 +51,7 @@ def command(
     ] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.topics import fetch_topic_list
+    from rmqctl.admin.topics.list import fetch_topic_list
 
     invocation = Invocation(ctx)
     choose_columns(_columns(with_stats=with_stats), invocation.display)

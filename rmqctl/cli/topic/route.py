@@ -18,7 +18,7 @@ from rmqctl.rules.totals import total
 from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
-    from rmqctl.admin.topic_route import RoutePart, RouteReport
+    from rmqctl.admin.topics.route import RoutePart, RouteReport
 
 HELP = """\b
 Examples:
@@ -37,7 +37,7 @@ def command(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to show.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.topic_route import fetch_route_report
+    from rmqctl.admin.topics.route import fetch_route_report
 
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)

@@ -18,7 +18,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
-    from rmqctl.admin.topic_status import BrokerTopic, QueueStatus, TopicStatus
+    from rmqctl.admin.topics.status import BrokerTopic, QueueStatus, TopicStatus
 
 HELP = """\b
 Examples:
@@ -44,7 +44,7 @@ def command(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to show.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.topic_status import fetch_topic_status
+    from rmqctl.admin.topics.status import fetch_topic_status
 
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)

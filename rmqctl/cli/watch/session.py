@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.group_names import require_group
+from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.groups.names import require_group
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.cli.output.text import note_to_stderr, printable, to_stderr
 from rmqctl.cli.output.waiting import Waiting

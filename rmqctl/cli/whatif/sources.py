@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqctl.admin.group_names import find_bound_topic
+from rmqctl.admin.groups.names import find_bound_topic
 from rmqctl.admin.results import failed_by_name, not_found
 from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from rmqctl.admin.queues import fetch_route, find_route
+from rmqctl.admin.messages.trace import fetch_trace
 from rmqctl.admin.results import all_failed, ask_all
-from rmqctl.admin.trace import fetch_trace
+from rmqctl.admin.topics.queues import fetch_route, find_route
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.admin.message_search import check_sql
-from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.messages.search import check_sql
 from rmqctl.admin.results import all_failed
+from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError

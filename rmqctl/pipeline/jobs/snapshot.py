@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rmqctl.admin.fleet_offsets import FleetProgress, fetch_fleet_progress, require_groups
+from rmqctl.admin.offsets.fleet import FleetProgress, fetch_fleet_progress, require_groups
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError

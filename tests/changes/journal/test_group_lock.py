@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.errors import BusyError, UsageError
 from rmqctl.model.plan import Operation

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.applied import Applied
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rmqctl.admin import time_search
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.messages import time_search
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.decode import parse_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.offsets.rules.reset import Aim

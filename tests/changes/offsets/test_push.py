@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.decode import parse_receipt
 from rmqctl.changes.documents.encode import receipt_document
 from rmqctl.changes.offsets.rules.reset import Aim

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.admin.messages import FoundMessage
+from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.cli.output.body import BodyStyle, body_fields, body_lines, body_style, excerpt
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name, message_sections
 from rmqctl.cli.output.text import printable

@@ -161,6 +161,15 @@ def test_rows_are_sorted_by_any_column() -> None:
     _run(look)
 
 
+def test_a_round_may_arrive_when_the_screens_are_closed() -> None:
+    async def look(pilot: Pilot[None], app: TopApp, fleet: Fleet) -> None:
+        await pilot.press("q")
+
+    app = _run(look)
+    app.show_round(app.found)
+    assert app.failure is None
+
+
 def test_the_filter_takes_keys_that_follow_at_once() -> None:
     async def look(pilot: Pilot[None], app: TopApp, fleet: Fleet) -> None:
         await pilot.press("slash", *"sss", "backspace", "backspace", *"low")

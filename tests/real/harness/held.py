@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.protocol import bodies, headers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rmqctl.admin.rules.runtime_table import read_runtime
+from rmqctl.admin.brokers.rules.runtime_table import read_runtime
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.java_json import loads

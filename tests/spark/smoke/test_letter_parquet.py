@@ -6,8 +6,8 @@ from io import BytesIO
 
 import pyarrow.parquet as pq
 
-from rmqctl.admin.letter_reading import Letter
-from rmqctl.admin.messages import FoundMessage
+from rmqctl.admin.groups.letter_reading import Letter
+from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.cli.dlq.letter_files import FIELDS, FILES, letter_row
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import iter_messages

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from rmqctl.admin.offset_reading import GroupProgress
-from rmqctl.admin.offsets import fetch_matching_progress
+from rmqctl.admin.offsets.group import fetch_matching_progress
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
 from rmqctl.pipeline.job import JobOptions
 from rmqctl.pipeline.jobs.snapshot import JOB

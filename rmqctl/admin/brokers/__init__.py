@@ -1,0 +1,1 @@
+"""Brokers: which there are, their status, settings and tables, and whether servers answer."""

@@ -1,0 +1,81 @@
+"""Read the status of every broker and replica."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rmqctl.admin.brokers.rules.runtime_table import BrokerRuntime, read_runtime
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.versions import plain_version, version_name
+from rmqctl.rules.cluster_memory import master_missing
+
+
+class BrokerStatus(Struct, frozen=True):
+    """The status of one replica. None: it did not report the value, or did not answer (`error` is set).
+
+    An expected broker that is not registered has its last known address, None if it was never seen. Rates are in
+    messages per second over the last 10 s; disk ratios are 0 to 1.
+    """
+
+    broker: Broker
+    broker_id: int
+    address: str | None
+    version: str | None = None
+    in_tps: float | None = None
+    out_tps: float | None = None
+    put_today_count: int | None = None
+    get_today_count: int | None = None
+    commit_log_disk_ratio: float | None = None
+    earliest_message_at_ms: int | None = None
+    boot_at_ms: int | None = None
+    is_active: bool | None = None
+    error: str | None = None
+    runtime: BrokerRuntime | None = None
+
+
+async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[list[BrokerStatus], list[Failure]]:
+    """Return the status of every replica of every broker; one that fails has a row with the error's name."""
+    replicas = [
+        (broker, broker_id, broker.addresses[broker_id])
+        for broker in cluster.brokers
+        for broker_id in sorted(broker.addresses)
+    ]
+
+    async def ask(index: int) -> BrokerStatus:
+        broker, broker_id, address = replicas[index]
+        response = await client.ask(address, headers.get_broker_runtime())
+        runtime = read_runtime(bodies.decode_key_values(response.body))
+        return BrokerStatus(
+            broker, broker_id, address,
+            version=plain_version(runtime.version or version_name(response.version)),
+            in_tps=runtime.put_tps.last_10s,
+            out_tps=runtime.get_tps.last_10s,
+            put_today_count=runtime.put_today_count,
+            get_today_count=runtime.get_today_count,
+            commit_log_disk_ratio=runtime.commit_log_disk_ratio,
+            earliest_message_at_ms=runtime.earliest_message_at_ms,
+            boot_at_ms=runtime.boot_at_ms,
+            is_active=runtime.is_active,
+            runtime=runtime,
+        )  # fmt: skip
+
+    answers = await ask_all(range(len(replicas)), ask)
+    rows, failures = [], []
+    for index, (broker, broker_id, address) in enumerate(replicas):
+        error = answers.failed.get(index)
+        if error is None:
+            rows.append(answers.ok[index])
+        else:
+            rows.append(BrokerStatus(broker, broker_id, address, error=error.name))
+            failures.append(Failure(broker.broker_name, "runtime", error))
+    for broker in cluster.brokers:
+        gone = master_missing(broker, client.clock.now_ms())
+        if gone is not None:
+            last_address = None if broker.absence is None else broker.absence.address
+            rows.append(BrokerStatus(broker, MASTER_ID, last_address, error=gone.name))
+            failures.append(Failure(broker.broker_name, "runtime", gone))
+    return rows, failures

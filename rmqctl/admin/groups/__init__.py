@@ -1,0 +1,1 @@
+"""Groups: lists, members, configuration, tables and dead letters."""

@@ -1,0 +1,1 @@
+"""Messages: find, follow, send and trace them; pops and redelivery."""

@@ -1,0 +1,1 @@
+"""Pure decisions that only this folder needs."""

@@ -1,0 +1,109 @@
+"""Find traces of messages, by the index of the topic that clients write them to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from rmqctl.admin.messages.rules.trace import trace_steps
+from rmqctl.admin.results import all_failed, not_found, slave_failures
+from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import find_untold
+from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.trace import TraceRecord, TraceStep
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.message_id import decode_unique_key
+from rmqctl.protocol.properties import split_keys
+from rmqctl.protocol.trace import decode_trace
+from rmqctl.text.times import month_times_ms
+
+from .filter import MessageFilter
+from .index import find_indexed
+from .lookup import find_by_ids
+from .trace_gaps import find_gaps
+
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+_ENABLE = "Create producers and consumers with enableMsgTrace=true"
+# At most this many of the newest messages of the trace topic with one key; each contains several records.
+_MAX_MESSAGES = 10_000
+
+
+class Trace(Struct, frozen=True):
+    """The trace of a message, or of all messages with a key, in the order of times."""
+
+    steps: tuple[TraceStep, ...]
+    failures: tuple[Failure, ...]
+    unreadable_count: int
+    crowded: tuple[str, ...]
+    is_cut: bool = False
+
+
+async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = None, key: str | None = None) -> Trace:
+    """Return the trace of a message id, or of a business key.
+
+    A broker's message id is converted to the producer's first, as traces contain only that. Raises NotFoundError.
+    """
+    wanted = key if msg_id is None else await _unique_key(client, msg_id)
+    if wanted is None:
+        raise AssertionError("a trace is asked for by an id or a key")
+    try:
+        route = await client.route(trace_topic)
+    except NotFoundError:
+        hint = f"{_ENABLE} and brokers with traceTopicEnable=true, or give another topic with --trace-topic."
+        error = NotFoundError("The trace topic", trace_topic, hint=hint)
+        raise not_found(error, await find_untold(client, trace_topic)) from None
+    indexed = await find_indexed(client, route, MessageFilter(key=wanted), limit=_MAX_MESSAGES)
+    if indexed.failures and len(indexed.failures) == len(route.brokers):
+        raise all_failed(failure.error for failure in indexed.failures)
+    records: list[TraceRecord] = []
+    unreadable_count = 0
+    for found in indexed.found:
+        if found.message is None:
+            continue
+        read, count = _decode(found.message)
+        unreadable_count += count
+        records += [record for record in read if wanted in (record.msg_id, *split_keys(record.keys))]
+    steps = trace_steps(records)
+    silent = {failure.broker_name for failure in indexed.failures}
+    born_at_ms = _born_at_ms(wanted, steps, client.clock.now_ms())
+    gaps = [gap for gap in await find_gaps(client, route, born_at_ms) if gap.broker_name not in silent]
+    failures = (*indexed.failures, *gaps, *slave_failures(client))
+    if not records and not failures:
+        hint = f"{_ENABLE}, try again in some seconds, or give another topic with --trace-topic."
+        error = NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
+        raise not_found(error, await find_untold(client, trace_topic))
+    return Trace(tuple(steps), failures, unreadable_count, indexed.crowded, indexed.is_cut)
+
+
+def _born_at_ms(wanted: str, steps: Sequence[TraceStep], now_ms: int) -> int | None:
+    """Return the latest possible birth time of a message, the earliest of several messages; None if unknown.
+
+    The id contains the time, in the producer's time zone; no event is older than its message.
+    """
+    times = [step.at_ms for step in steps if step.at_ms is not None]
+    for msg_id in {wanted, *(step.msg_id for step in steps)}:
+        try:
+            since_month_ms = decode_unique_key(msg_id).since_month_start_ms & 0xFFFFFFFF
+        except ValueError:
+            continue
+        times += month_times_ms(since_month_ms, now_ms)[:1]
+    return min(times, default=None)
+
+
+async def _unique_key(client: Client, msg_id: str) -> str:
+    """Return the producer's id of a message; an id that is not found as a broker's is already the producer's."""
+    try:
+        lookup = await find_by_ids(client, [msg_id], None)
+    except (NotFoundError, NotRegisteredError, UsageError):
+        return msg_id
+    message = lookup.found[0].message
+    return msg_id if message is None else message.message_id
+
+
+def _decode(message: StoredMessage) -> tuple[list[TraceRecord], int]:
+    try:
+        return decode_trace(message.body, message.born_host)
+    except RemoteProtocolError:
+        return [], 1

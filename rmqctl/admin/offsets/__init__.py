@@ -1,0 +1,1 @@
+"""Offsets: the progress of groups, stored offsets, and writes."""

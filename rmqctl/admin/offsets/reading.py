@@ -1,0 +1,376 @@
+"""The facts read about a group's offsets, and the rows computed from them; sends no requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from rmqctl.admin.results import Answers
+from rmqctl.errors import BrokerError, NotRegisteredError, RmqctlError, UnreachableError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import (
+    BROADCASTING,
+    CONSUME_POP,
+    GroupConnections,
+    GroupState,
+    ProcessQueue,
+    Proxies,
+    RunningInfo,
+)
+from rmqctl.model.names import RETRY_PREFIX, is_pop_retry_topic
+from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
+from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.plan_consequences import narrowing
+from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
+from rmqctl.rules.readable_queues import is_unreadable
+from rmqctl.text.words import counted, listed
+
+
+class GroupProgress(Struct, frozen=True):
+    """A group's progress: rows sorted by queue, and the failures.
+
+    `client_ids` are those seen on all brokers. `unseen_reason` is why there may be others although none was seen.
+    `consume_tps` is None when a broker did not answer. `notes` are sentences for people about what the numbers cannot
+    show. `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the messages in
+    queues that no consumer can read; these queues have no rows. `hidden` is by topic why it may have queues without a
+    row; the key "" means topics whose names are unknown.
+    """
+
+    group: str
+    asked_topics: tuple[str, ...]
+    state: GroupState
+    client_ids: frozenset[str]
+    unseen_reason: Unknown | None
+    message_model: str | None
+    consume_type: str | None
+    consume_tps: float | None
+    rows: tuple[QueueProgress, ...]
+    failures: tuple[Failure, ...]
+    notes: tuple[str, ...]
+    unreadable: Mapping[MessageQueue, int] = {}
+    hidden: Mapping[str, Unknown] = {}
+
+    @property
+    def member_count(self) -> int | None:
+        """The number of client ids, None when unknown, because of `unseen_reason`."""
+        return None if self.state is GroupState.UNKNOWN else len(self.client_ids)
+
+    @property
+    def hidden_anywhere(self) -> Unknown | None:
+        """Why any topic may have queues without a row, None when all queues have one."""
+        return next(iter(self.hidden.values()), None)
+
+
+class BrokerView(Struct, frozen=True):
+    """One broker's first answers about the group. `connections`: None when no member is connected there."""
+
+    broker: Broker
+    address: str
+    version: int
+    stats: ConsumeStats
+    connections: GroupConnections | None
+
+    def sure_offset(self, mq: MessageQueue) -> int | None:
+        """Return the offset in the consume stats if it is certain, i.e. above 0: a 0 can also mean "none stored"."""
+        wrapper = self.stats.queues.get(mq)
+        return wrapper.consumer_offset if wrapper is not None and wrapper.consumer_offset > 0 else None
+
+
+class Reading(Struct):
+    """Everything that was read, by queue, broker name or client id. `stored` are offsets that were read separately.
+
+    `untold_bounds` and `untold_ages` are, by broker and topic, why min and max offsets and message ages are missing;
+    `untold_stored` why stored offsets are. `unrouted` is by topic why its route could not be read. `hidden` is as in
+    GroupProgress.
+    """
+
+    views: Mapping[str, BrokerView]
+    failed_brokers: Mapping[str, RmqctlError]
+    routes: Mapping[str, TopicRoute] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    asked_topics: tuple[str, ...] = ()
+    topic_offsets: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
+    spans: dict[MessageQueue, ConsumeTimeSpan] = field(default_factory=dict)
+    stored: dict[MessageQueue, int | None] = field(default_factory=dict)
+    retention_ms: dict[str, int] = field(default_factory=dict)
+    running: Answers[str, RunningInfo] = field(default_factory=lambda: Answers({}, {}))
+    failures: list[Failure] = field(default_factory=list)
+    untold_bounds: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
+    untold_ages: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
+    untold_stored: dict[str, RmqctlError] = field(default_factory=dict)
+    proxies: Proxies = Proxies.ABSENT
+    unrouted: dict[str, RmqctlError] = field(default_factory=dict)
+    hidden: Mapping[str, Unknown] = field(default_factory=dict)
+
+    def has_queues(self, topic: str, broker_name: str) -> bool:
+        """Return whether a broker has queues of a topic, by its route or by the memory of the cluster."""
+        route = self.routes.get(topic)
+        return route is not None and any(
+            data.broker_name == broker_name for data in (*route.queue_data, *route.missing)
+        )
+
+    def connections(self) -> list[GroupConnections]:
+        """Return the connections on each broker with members."""
+        return [view.connections for view in self.views.values() if view.connections is not None]
+
+    def queues(self) -> set[MessageQueue]:
+        """Return the queues to show: those readable by the routes, with an offset, or held by a member."""
+        routes = [self.routes[topic] for topic in self.topics if topic in self.routes]
+        queues = {mq for route in routes for mq in (*route.readable_queues(), *route.missing_queues())}
+        for view in self.views.values():
+            queues.update(mq for mq in view.stats.queues if mq.topic in self.topics)
+        return {mq for mq in queues if not is_unreadable(mq, self.routes.get(mq.topic))} | self.orphans()
+
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """Return the subscribed expressions by topic; each broker reports one member's, each member its own."""
+        found: dict[str, set[str]] = {}
+        named = [item for view in self.connections() for item in view.subscriptions.values()]
+        named += [item for info in self.running.ok.values() for item in info.subscriptions]
+        for item in named:
+            found.setdefault(item.topic, set()).add(item.filter_key[1])
+        return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
+
+    def unreadable(self) -> dict[MessageQueue, int]:
+        """Return the number of messages by queue, for queues that no consumer can read."""
+        return {
+            mq: offsets.max_offset - offsets.min_offset
+            for mq, offsets in sorted(self.topic_offsets.items())
+            if mq.topic in self.topics
+            if offsets.max_offset > offsets.min_offset and is_unreadable(mq, self.routes.get(mq.topic))
+        }
+
+    def closed_brokers(self) -> dict[str, tuple[str, ...]]:
+        """Return by topic the brokers where its permission does not allow reads."""
+        found = {
+            topic: tuple(sorted(data.broker_name for data in self.routes[topic].queue_data if not data.is_readable))
+            for topic in sorted(self.topics & self.routes.keys())
+            if not topic.startswith(RETRY_PREFIX)
+        }
+        return {topic: names for topic, names in found.items() if names}
+
+    def orphans(self) -> set[MessageQueue]:
+        """Return queues that members hold on brokers that the name server does not list (any more).
+
+        5.x removes a broker from all routes when it stops: without these, its queues would simply be missing.
+        """
+        unregistered = {name for name, error in self.failed_brokers.items() if isinstance(error, NotRegisteredError)}
+        known = {*self.views, *self.failed_brokers} - unregistered
+        return {
+            mq
+            for info in self.running.ok.values()
+            for mq, held in info.process_queues.items()
+            if not held.dropped and mq.topic in self.topics and mq.broker_name not in known
+            # A static topic's queues carry a made-up broker name.
+            if not (mq.topic in self.routes and self.routes[mq.topic].is_static)
+        }
+
+
+_READ_FROM_BROKER = ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "lastTimestamp", "headAgeMs")
+
+
+def conclude(group: str, reading: Reading) -> GroupProgress:
+    """Compute the rows from the facts that were read."""
+    connected = reading.connections()
+    client_ids = {member.client_id for item in connected for member in item.members}
+    unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
+    state = group_state(unseen, has_members=bool(client_ids))
+    is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
+    is_pop = (
+        any(item.consume_type == CONSUME_POP for item in connected)
+        or any(info.pop_unacked for info in reading.running.ok.values())
+        or any(is_pop_retry_topic(group, topic, reading.topics) for topic in reading.topics)
+    )
+    is_partial = bool(reading.failed_brokers or reading.orphans())
+    rows = tuple(
+        compute_progress(
+            _read_queue(mq, reading, has_members=bool(client_ids)), is_broadcasting=is_broadcasting, is_pop=is_pop
+        )
+        for mq in sorted(reading.queues())
+        if not _is_unused_retry_queue(mq, reading)
+    )
+    return GroupProgress(
+        group=group,
+        asked_topics=reading.asked_topics,
+        state=state,
+        client_ids=frozenset(client_ids),
+        unseen_reason=unseen if state is GroupState.UNKNOWN else None,
+        message_model=agreed(found.message_model for found in connected),
+        consume_type=agreed(found.consume_type for found in connected),
+        consume_tps=None if is_partial else sum(view.stats.consume_tps for view in reading.views.values()),
+        rows=rows,
+        failures=(*(_counted(failure, rows) for failure in reading.failures), *_missing_brokers(reading)),
+        notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
+        unreadable=reading.unreadable(),
+        hidden=reading.hidden,
+    )
+
+
+def _missing_brokers(reading: Reading) -> list[Failure]:
+    names = sorted({mq.broker_name for mq in reading.orphans()} - reading.failed_brokers.keys())
+    reason = "not registered with the name server, but members hold its queues"
+    return [Failure(name, "offsets", UnreachableError(name, reason)) for name in names]
+
+
+def _counted(failure: Failure, rows: Sequence[QueueProgress]) -> Failure:
+    """Return the failure; for a broker that is not registered, add the number of its queues."""
+    if not isinstance(failure.error, NotRegisteredError) or failure.what != "offsets":
+        return failure
+    count = sum(row.mq.broker_name == failure.broker_name for row in rows)
+    return (
+        Failure(failure.broker_name, f"offsets of its {counted(count, 'queue')}", failure.error) if count else failure
+    )
+
+
+def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
+    notes = []
+    if is_broadcasting:
+        notes.append("Members of a broadcasting group store their offsets locally, so brokers cannot report its lag.")
+    if is_pop:
+        notes.append("Members pop: messages in flight count as consumed until they are redelivered.")
+    narrowed = narrowing(reading.filters(), reading.topics)
+    if narrowed:
+        text = listed(f"{topic} ({' or '.join(expressions)})" for topic, expressions in narrowed.items())
+        notes.append(f"Lag is counted before the members' filter: {text}.")
+    closed = reading.closed_brokers()
+    if closed:
+        text = listed(f"{topic} ({', '.join(names)})" for topic, names in closed.items())
+        notes.append(f"Topics without read permission, from which nothing is consumed: {text}.")
+    if reading.proxies is Proxies.PRESENT and not reading.connections():
+        notes.append("Proxies are connected to this cluster; brokers do not see members that connect through them.")
+    notes += [
+        f"{topic} is a static topic: the rows are its physical queues."
+        for topic, route in sorted(reading.routes.items())
+        if route.is_static
+    ]
+    return notes
+
+
+def _is_unused_retry_queue(mq: MessageQueue, reading: Reading) -> bool:
+    """Return whether this is a retry queue that never had a message or an offset; mqadmin omits those too."""
+    view = reading.views.get(mq.broker_name)
+    if view is None or not mq.topic.startswith(RETRY_PREFIX) or mq in view.stats.queues:
+        return False
+    offsets = reading.topic_offsets.get(mq)
+    return reading.stored.get(mq) is None and (offsets is None or offsets.max_offset == 0)
+
+
+def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> QueueReading:
+    """Return the facts about one queue, with a reason for each that is missing."""
+    reasons: dict[str, Unknown] = {}
+    client_ids, held = _owners(mq, reading, reasons, has_members=has_members)
+    view = reading.views.get(mq.broker_name)
+    if view is None:
+        is_named = mq.broker_name in reading.failed_brokers
+        gone = reason_of([reading.failed_brokers[mq.broker_name]]) if is_named else Unknown.BROKER_NOT_REGISTERED
+        reasons |= dict.fromkeys(_READ_FROM_BROKER, gone)
+        return QueueReading(mq, client_ids=client_ids, reasons=reasons)
+
+    wrapper = view.stats.queues.get(mq)
+    offsets = reading.topic_offsets.get(mq)
+    span = reading.spans.get(mq)
+    consumer_offset = view.sure_offset(mq)
+    if consumer_offset is None:
+        consumer_offset = reading.stored.get(mq)
+        if consumer_offset is None:
+            is_none = mq in reading.stored
+            reasons["consumerOffset"] = (
+                Unknown.NEVER_COMMITTED if is_none else _reason(reading.untold_stored.get(mq.broker_name))
+            )
+    place = mq.broker_name, mq.topic
+    if offsets is None:
+        reasons["minOffset"] = _reason(reading.untold_bounds.get(place))
+    if span is None:
+        reasons["headAgeMs"] = _reason(reading.untold_ages.get(place))
+    # Consume stats contain the max offset and the group's offset of the same moment ...
+    max_offset = wrapper.broker_offset if wrapper else offsets.max_offset if offsets else None
+    if mq in reading.stored and max_offset is not None and offsets is not None:
+        # ... unless the group's offset was read later.
+        max_offset = max(max_offset, offsets.max_offset)
+    if max_offset is None:
+        reasons["maxOffset"] = reasons["minOffset"]
+    pull_offset = wrapper.pull_offset if wrapper else None
+    if pull_offset is None:
+        is_old = view.version < V5_0_0
+        reasons["pullOffset"] = Unknown.BROKER_TOO_OLD if is_old else Unknown.NOT_REPORTED
+    last_timestamp_ms = wrapper.last_timestamp_ms if wrapper else None
+    if last_timestamp_ms is None:
+        min_offset = offsets.min_offset if offsets else None
+        reasons["lastTimestamp"] = (
+            reasons["consumerOffset"]
+            if consumer_offset is None
+            else _no_last_message(min_offset, max_offset, consumer_offset)
+        )
+    window = pull_window(reading.running.ok[client_ids[0]].properties if client_ids else {})
+    holders: list[ProcessQueue | None] = [*held] or [None]
+    up_to, source = max(
+        (pulled_to(pull_offset, holder, max_offset, window) for holder in holders),
+        key=lambda found: -1 if found[0] is None else found[0],
+    )
+    return QueueReading(
+        mq=mq,
+        min_offset=offsets.min_offset if offsets else None,
+        max_offset=max_offset,
+        consumer_offset=consumer_offset,
+        pull_offset=pull_offset,
+        last_timestamp_ms=last_timestamp_ms,
+        head_age_ms=span.head_age_ms if span else None,
+        oldest_age_ms=span.oldest_age_ms if span else None,
+        are_times_rising=span is None or span.are_times_rising,
+        retention_ms=reading.retention_ms.get(mq.broker_name),
+        client_ids=client_ids,
+        # With several owners, each may have finished messages that the others still have in flight.
+        cached_count=held[0].in_hand_count if len(held) == 1 else None,
+        pulled_to=up_to,
+        pulled_source=source,
+        first_unfinished=held[0].head_offset if len(held) == 1 else None,
+        reasons=reasons,
+    )
+
+
+def _reason(error: RmqctlError | None) -> Unknown:
+    """Return why something was not read; a broker that answers with an error has not reported it."""
+    return Unknown.NOT_REPORTED if error is None or isinstance(error, BrokerError) else reason_of([error])
+
+
+def _no_last_message(min_offset: int | None, max_offset: int | None, consumer_offset: int) -> Unknown:
+    """Return why the store time of the message before the stored offset is missing."""
+    if consumer_offset == 0:
+        return Unknown.NOTHING_CONSUMED
+    if max_offset is not None and consumer_offset > max_offset:
+        return Unknown.OFFSET_BEYOND_MAX
+    is_deleted = min_offset is not None and consumer_offset <= min_offset
+    return Unknown.MESSAGE_DELETED if is_deleted else Unknown.NOT_REPORTED
+
+
+def _owners(
+    mq: MessageQueue, reading: Reading, reasons: dict[str, Unknown], *, has_members: bool
+) -> tuple[tuple[str, ...], list[ProcessQueue]]:
+    """Return the clients that report holding a queue now, and the process queue of each."""
+    # A popping client may hold all queues of a broker together, as queue -1.
+    any_queue = mq._replace(queue_id=-1)
+    owners: list[str] = []
+    held: list[ProcessQueue] = []
+    for client_id, info in sorted(reading.running.ok.items()):
+        process_queue = info.process_queues.get(mq)
+        if process_queue is not None and not process_queue.dropped:
+            owners.append(client_id)
+            held.append(process_queue)
+        elif mq in info.pop_unacked or any_queue in info.pop_unacked:
+            owners.append(client_id)
+    if len(owners) > 1:
+        reasons["clientId"] = Unknown.SEVERAL_OWNERS
+    elif not owners and reading.running.failed:
+        reasons["clientId"] = Unknown.CLIENT_SILENT
+    elif not owners and has_members:
+        # A member that no broker sees may hold it.
+        behind = reading.proxies is Proxies.PRESENT
+        reasons["clientId"] = Unknown.BEHIND_PROXY if behind else Unknown.NOT_ASSIGNED
+    elif not owners:
+        unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
+        reasons["clientId"] = unseen or Unknown.NO_MEMBERS
+    return tuple(owners), held

@@ -1,0 +1,1 @@
+"""Topics: lists, status, routes, configuration, and their queues."""

@@ -1,0 +1,143 @@
+"""Read a topic's route from every name server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.client.core import Client
+from rmqctl.client.name_servers import unanswered
+from rmqctl.model.failure import Failure
+from rmqctl.model.progress import Unknown
+from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.topic import StaticMapping, TopicFinding
+from rmqctl.protocol import headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.cluster_memory import not_registered
+from rmqctl.rules.topics import route_findings
+
+from .queues import fetch_route
+
+_ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
+
+
+class RoutePart(Struct, frozen=True):
+    """One broker in a topic's route, as some name servers report it; name servers that differ have another part.
+
+    `broker`: None when the route has its queues but not its addresses.
+    """
+
+    data: QueueData
+    broker: Broker | None
+    mapping: StaticMapping | None
+    name_servers: tuple[str, ...]
+    findings: tuple[TopicFinding, ...]
+
+
+class RouteReport(Struct, frozen=True):
+    """A topic's route on all name servers. `without_route`: name servers that do not know the topic.
+
+    `order_confs`: the order configuration by name server, "broker-a:4;broker-b:4", None without one; `order_in_route`:
+    name servers that include it in the route, so that clients see it (orderMessageEnable). `hidden` is why there may be
+    queues that are in no part.
+    """
+
+    topic: str
+    parts: tuple[RoutePart, ...]
+    asked: tuple[str, ...]
+    without_route: tuple[str, ...]
+    order_confs: Mapping[str, str | None]
+    order_in_route: tuple[str, ...]
+    is_static: bool
+    failures: tuple[Failure, ...]
+    hidden: Unknown | None = None
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether all name servers that answered agree."""
+        return len(set(self.order_confs.values())) <= 1 and not any(
+            TopicFinding.NAME_SERVERS_DIFFER in part.findings for part in self.parts
+        )
+
+
+async def fetch_route_report(client: Client, topic: str) -> RouteReport:
+    """Return a topic's route from every name server, including queues of brokers that are not registered now.
+
+    Raises NotFoundError when those that answer have no route, and their error when none of them answers.
+    """
+    asked = client.name_servers
+    answers = await ask_all(asked, lambda address: client.route_at(address, topic))
+    if not answers.ok:
+        error = all_failed(answers.failed.values())
+        address = next((name for name, each in answers.failed.items() if each is error), asked[0])
+        raise unanswered(error, address, len(asked))
+    routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
+    union = await fetch_route(client, topic)
+    now_ms = client.clock.now_ms()
+    absent = {
+        broker.broker_name: not_registered(broker, now_ms) for broker in union.brokers if broker.absence is not None
+    }
+    without_route = tuple(address for address, route in answers.ok.items() if route is None)
+    answering = tuple(answers.ok)
+    confs = await ask_all(answering, lambda address: _fetch_order_conf(client, address, topic))
+    failures = [Failure(None, f"route at name server {name}", error) for name, error in answers.failed.items()]
+    failures += [Failure(None, f"order at name server {name}", error) for name, error in confs.failed.items()]
+    failures += [Failure(name, f"queues of {topic}", error) for name, error in absent.items()]
+    return RouteReport(
+        topic=topic,
+        parts=(*_parts(routes, answering), *_missing_parts(union)),
+        asked=asked,
+        without_route=without_route,
+        order_confs=confs.ok,
+        order_in_route=tuple(address for address, route in routes.items() if route.order_conf is not None),
+        is_static=any(route.is_static for route in routes.values()),
+        failures=tuple(failures),
+        hidden=await _find_hidden(client, union),
+    )
+
+
+async def _find_hidden(client: Client, route: TopicRoute) -> Unknown | None:
+    """Return why a missing broker may have queues of a topic that are neither in the route nor in the memory."""
+    named = {data.broker_name for data in (*route.queue_data, *route.missing)}
+    if route.topic in client.expectation.topics or all(
+        broker.broker_name in named for broker in (await client.cluster()).missing
+    ):
+        return None
+    return Unknown.BROKER_NOT_REGISTERED
+
+
+def _missing_parts(route: TopicRoute) -> list[RoutePart]:
+    brokers = {broker.broker_name: broker for broker in route.brokers}
+    findings = (TopicFinding.BROKER_MISSING,)
+    return [RoutePart(data, brokers[data.broker_name], None, (), findings) for data in route.missing]
+
+
+async def _fetch_order_conf(client: Client, address: str, topic: str) -> str | None:
+    """Read what updateOrderConf stores; most name servers do not include it in routes."""
+    command = headers.get_kv_config(_ORDER_NAMESPACE, topic)
+    answer = await client.ask(address, command, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+    return answer.ext_fields.get("value") if answer.code == ResponseCode.SUCCESS else None
+
+
+def _parts(routes: Mapping[str, TopicRoute], answering: tuple[str, ...]) -> list[RoutePart]:
+    """Merge equal answers, broker by broker; different answers stay separate parts."""
+    said: list[tuple[QueueData, Broker | None, StaticMapping | None, list[str]]] = []
+    for address, route in routes.items():
+        brokers = {broker.broker_name: broker for broker in route.brokers}
+        mappings = {mapping.broker_name: mapping for mapping in route.mappings}
+        for data in route.queue_data:
+            part = (data, brokers.get(data.broker_name), mappings.get(data.broker_name))
+            alike = next((names for *other, names in said if tuple(other) == part), None)
+            if alike is None:
+                said.append((*part, [address]))
+            else:
+                alike.append(address)
+    parts = []
+    for data, broker, mapping, names in sorted(said, key=lambda part: part[0].broker_name):
+        findings = route_findings(data, broker)
+        if len(names) < len(answering):
+            findings.append(TopicFinding.NAME_SERVERS_DIFFER)
+        parts.append(RoutePart(data, broker, mapping, tuple(names), tuple(findings)))
+    return parts
