@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs
-from rmqctl.admin.groups.cut_queues import fetch_cut_queues
 from rmqctl.admin.groups.letters import count_letters, sum_letters
 from rmqctl.admin.groups.members import broker_names
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.groups.rules.backlog import count_unread
+from rmqctl.admin.groups.tables import fetch_cut_queues
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
 from rmqctl.client.core import Client

@@ -56,6 +56,13 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_on
     return Answers(ok, failed)
 
 
+async def ask_any(keys: Iterable[K], call: Callable[[K], Awaitable[V]]) -> Answers[K, V]:
+    """Return the same as ask_all(). Raises the most important error when there are no answers."""
+    answers = await ask_all(keys, call)
+    only_or_failed(answers)
+    return answers
+
+
 def _named(key: object, error: RmqctlError) -> RmqctlError:
     """Replace "The peer" in an error by the broker's name, which decoders do not know."""
     broker = next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, Broker)), None)
@@ -151,3 +158,21 @@ def pick(
         return require_matching(kind, patterns, names)
     except NotFoundError as error:
         raise not_found(error, failed_brokers) from None
+
+
+def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[Failure]) -> list[V]:
+    """Return the answers for the groups that `groups` matched, and add the groups that failed to `failures`.
+
+    Groups that only match a pattern and lack the requested topics are skipped. Raises the most important error when
+    nothing was read.
+    """
+    untold = failed_by_name(failures)
+    failures += [
+        Failure(None, f"group {name}", error)
+        for name, error in answers.failed.items()
+        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
+    ]
+    try:
+        return only_or_failed(answers)
+    except NotFoundError as error:
+        raise not_found(error, untold) from None

@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import settings_once
-from rmqctl.admin.messages.consume_queue import fetch_tag_codes
-from rmqctl.admin.messages.pull import fetch_source_id
+from rmqctl.admin.messages.pull import fetch_source_id, fetch_tag_codes
 from rmqctl.admin.messages.revive_log import fetch_unrevived
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client

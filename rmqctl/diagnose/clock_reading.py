@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers.probe import measure_clock
-from rmqctl.admin.groups.connections import addresses_of
+from rmqctl.admin.groups.members import addresses_of
 from rmqctl.admin.offsets.reading import Reading
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client

@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.group_details import GroupDetails, fetch_group_details
-from rmqctl.admin.groups.connections import fetch_proxied
-from rmqctl.admin.groups.names import fetch_matching_groups, of_matching
-from rmqctl.admin.results import ask_all, merge_failures
+from rmqctl.admin.groups.members import fetch_proxied
+from rmqctl.admin.groups.names import fetch_matching_groups
+from rmqctl.admin.results import ask_all, merge_failures, of_matching
 from rmqctl.client.core import Client
 from rmqctl.errors import PluginError
 from rmqctl.model.failure import Failure

@@ -36,6 +36,11 @@ class TopicOffset(Struct, frozen=True):
     max_offset: int
     last_update_at_ms: int | None
 
+    @property
+    def message_count(self) -> int:
+        """The number of messages in the queue."""
+        return max(0, self.max_offset - self.min_offset)
+
 
 class ConsumeTimeSpan(Struct, frozen=True):
     """One queue in an answer of QUERY_CONSUME_TIME_SPAN (QueueTimeSpan), reduced to what can be concluded from it.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rmqctl.admin.groups.connections import RELAYED_AT_ONCE, ask_running_info
+from rmqctl.admin.groups.members import RELAYED_AT_ONCE, ask_running_info
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.group import RunningInfo

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rmqctl.admin.groups.connections import fetch_connections, find_proxies
+from rmqctl.admin.groups.members import fetch_connections, find_proxies
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure

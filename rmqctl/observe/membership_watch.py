@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
-from rmqctl.admin.groups.connections import fetch_connections
+from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.route import Broker

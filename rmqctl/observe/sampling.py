@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 
 from msgspec import Struct
 
-from rmqctl.admin.groups.connections import (
+from rmqctl.admin.groups.members import (
     RELAYED_AT_ONCE,
     addresses_of,
     ask_running_info,
@@ -20,15 +20,7 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import (
-    BROADCASTING,
-    CONSUME_POP,
-    GO,
-    GroupConnections,
-    GroupState,
-    Proxies,
-    RunningInfo,
-)
+from rmqctl.model.group import BROADCASTING, CONSUME_POP, GO, GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
@@ -108,7 +100,7 @@ class GroupSampler:
     """Takes samples of one group. It remembers which members do not answer, so that not every sample waits for them.
 
     `brokers` are those to ask, by name: the masters of the queues for offsets, all of them for members. `pace` limits
-    the rate of requests to each broker. `find_proxies` is like that of admin/groups/connections.py, for readers that
+    the rate of requests to each broker. `find_proxies` is like that of admin/groups/members.py, for readers that
     run for hours.
     """
 

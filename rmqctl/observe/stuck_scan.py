@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.admin.brokers.tables import fetch_configs
-from rmqctl.admin.groups.connections import fetch_running_infos
+from rmqctl.admin.groups.members import fetch_running_infos
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.messages.pull import FoundMessage, fetch_one
 from rmqctl.admin.offsets.group import read_group

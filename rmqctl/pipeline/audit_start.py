@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets
-from rmqctl.admin.groups.connections import fetch_connections
+from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.results import all_or_failed, ask_all
 from rmqctl.admin.topics.queues import find_route
 from rmqctl.client.core import Client

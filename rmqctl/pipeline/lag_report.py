@@ -8,16 +8,7 @@ from math import fsum
 from typing import Any
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.health import (
-    WORST_FIRST,
-    Cause,
-    Health,
-    QueueFacts,
-    Verdict,
-    find_stuck,
-    judge,
-    judge_group,
-)
+from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, Verdict, find_stuck, judge, judge_group
 from rmqctl.text.times import iso_time
 
 # A row of queue_windows.MADE.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import fetch_cluster, fetch_settings
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs, fetch_topic_configs
-from rmqctl.admin.groups.connections import (
+from rmqctl.admin.groups.members import (
     RELAYED_AT_ONCE,
     ask_running_info,
     fetch_connections,

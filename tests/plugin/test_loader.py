@@ -16,15 +16,7 @@ from pluggy import PluginManager
 import rmqctl.plugin
 from rmqctl.errors import PluginError, UsageError
 from rmqctl.plugin import MessageQueue, builtin_codecs, hookspecs
-from rmqctl.plugin.loader import (
-    KINDS,
-    body_codec,
-    body_codecs,
-    load_plugins,
-    run_codec,
-    site_resolvers,
-    strategies,
-)
+from rmqctl.plugin.loader import KINDS, body_codec, body_codecs, load_plugins, run_codec, site_resolvers, strategies
 from tests.docs import DOCS
 
 SHIPPED = Path(__file__).parent.parent.parent / "plugins"

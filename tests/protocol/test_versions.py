@@ -2,15 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.protocol.versions import (
-    OUR_VERSION,
-    V4_9_4,
-    V5_0_0,
-    Language,
-    language_name,
-    version_name,
-    version_ordinal,
-)
+from rmqctl.protocol.versions import OUR_VERSION, V4_9_4, V5_0_0, Language, language_name, version_name, version_ordinal
 
 # MQVersion.Version of 5.4.0.
 ORDINALS = {

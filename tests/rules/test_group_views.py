@@ -15,13 +15,7 @@ from rmqctl.model.group import (
     Subscription,
     SubscriptionView,
 )
-from rmqctl.rules.group_views import (
-    differing_fields,
-    member_views,
-    strategy_name,
-    subscription_views,
-    total_status,
-)
+from rmqctl.rules.group_views import differing_fields, member_views, strategy_name, subscription_views, total_status
 
 BOTH = {"T": ("broker-a", "broker-b")}
 

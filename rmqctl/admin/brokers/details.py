@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from rmqctl.admin.brokers.rules.runtime_table import BrokerRuntime, read_runtime
-from rmqctl.admin.results import all_failed, ask_all, not_found
+from rmqctl.admin.results import ask_any, not_found
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
@@ -69,9 +69,7 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
         raise not_registered(broker, client.clock.now_ms())
     if not addresses:
         raise UnreachableError(broker.broker_name, "the name server does not list its address")
-    answers = await ask_all(addresses, lambda broker_id: _ask(client, addresses[broker_id]))
-    if not answers.ok:
-        raise all_failed(answers.failed.values())
+    answers = await ask_any(addresses, lambda broker_id: _ask(client, addresses[broker_id]))
     master = answers.ok.get(MASTER_ID)
     replicas = [
         _details(broker, broker_id, addresses[broker_id], told, master)

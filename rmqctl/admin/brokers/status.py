@@ -15,26 +15,17 @@ from rmqctl.rules.cluster_memory import master_missing
 
 
 class BrokerStatus(Struct, frozen=True):
-    """The status of one replica. None: it did not report the value, or did not answer (`error` is set).
+    """The status of one replica. When it did not answer, `error` is the name of the error, and `runtime` is empty.
 
-    An expected broker that is not registered has its last known address, None if it was never seen. Rates are in
-    messages per second over the last 10 s; disk ratios are 0 to 1.
+    An expected broker that is not registered has its last known address, None if it was never seen.
     """
 
     broker: Broker
     broker_id: int
     address: str | None
     version: str | None = None
-    in_tps: float | None = None
-    out_tps: float | None = None
-    put_today_count: int | None = None
-    get_today_count: int | None = None
-    commit_log_disk_ratio: float | None = None
-    earliest_message_at_ms: int | None = None
-    boot_at_ms: int | None = None
-    is_active: bool | None = None
+    runtime: BrokerRuntime = read_runtime({})
     error: str | None = None
-    runtime: BrokerRuntime | None = None
 
 
 async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[list[BrokerStatus], list[Failure]]:
@@ -49,19 +40,8 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
         broker, broker_id, address = replicas[index]
         response = await client.ask(address, headers.get_broker_runtime())
         runtime = read_runtime(bodies.decode_key_values(response.body))
-        return BrokerStatus(
-            broker, broker_id, address,
-            version=plain_version(runtime.version or version_name(response.version)),
-            in_tps=runtime.put_tps.last_10s,
-            out_tps=runtime.get_tps.last_10s,
-            put_today_count=runtime.put_today_count,
-            get_today_count=runtime.get_today_count,
-            commit_log_disk_ratio=runtime.commit_log_disk_ratio,
-            earliest_message_at_ms=runtime.earliest_message_at_ms,
-            boot_at_ms=runtime.boot_at_ms,
-            is_active=runtime.is_active,
-            runtime=runtime,
-        )  # fmt: skip
+        version = plain_version(runtime.version or version_name(response.version))
+        return BrokerStatus(broker, broker_id, address, version, runtime)
 
     answers = await ask_all(range(len(replicas)), ask)
     rows, failures = [], []

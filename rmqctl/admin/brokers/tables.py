@@ -52,6 +52,10 @@ async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapp
 
 
 async def fetch_topic_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:
-    """Return the configuration of every topic on a broker. Raises the errors of Client.ask_broker()."""
-    answer = await client.ask_broker(broker, headers.get_all_topic_configs())
-    return bodies.decode_topic_configs(answer.command.body)
+    """Return the configuration of every topic on a broker, read once. Raises the errors of Client.ask_broker()."""
+
+    async def ask() -> dict[str, TopicConfig]:
+        answer = await client.ask_broker(broker, headers.get_all_topic_configs())
+        return bodies.decode_topic_configs(answer.command.body)
+
+    return await client.once(("topics", broker.broker_name), ask)

@@ -11,7 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.model.group import GroupConnections
 from rmqctl.model.queue import MessageQueue
 
-from .connections import fetch_running_infos
+from .members import fetch_running_infos
 
 _GROUPS_AT_ONCE = 8
 _MEMBERS_ASKED = 16

@@ -12,7 +12,7 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.retention import fetch_retention_ms
 from rmqctl.admin.brokers.tables import fetch_configs, fetch_topic_configs, note_configs
 from rmqctl.admin.messages.time_search import find_first_since
-from rmqctl.admin.results import Answers, all_failed, ask_all, by_broker_name, pick, slave_failures
+from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, pick, slave_failures
 from rmqctl.admin.topics.stats import fetch_topic_stats
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
@@ -74,9 +74,7 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
     none of them answers.
     """
     cluster = await fetch_cluster(client)
-    tables = await ask_all(cluster.brokers, lambda broker: _topics_once(client, broker))
-    if not tables.ok:
-        raise all_failed(tables.failed.values())
+    tables = await ask_any(cluster.brokers, lambda broker: fetch_topic_configs(client, broker))
     if not tables.failed:
         note_configs(client, tables.ok)
     topics = {topic for table in tables.ok.values() for topic in table if topic.startswith(DLQ_PREFIX)}
@@ -108,11 +106,6 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
     return LetterList(tuple(shown), (*failures, *slave_failures(client)), len(rows) - len(shown))
 
 
-async def _topics_once(client: Client, broker: Broker) -> dict[str, TopicConfig]:
-    """Return a broker's topics, read once for all groups."""
-    return await client.once(("topics", broker.broker_name), lambda: fetch_topic_configs(client, broker))
-
-
 async def _pick(
     client: Client, patterns: Sequence[str], having: set[str], tables: Answers[Broker, dict[str, TopicConfig]]
 ) -> tuple[str, ...]:
@@ -123,8 +116,8 @@ async def _pick(
 
 async def _fetch_held(client: Client, broker: Broker, config: TopicConfig, since_ms: int) -> HeldLetters:
     stats = await fetch_topic_stats(client, broker, config.topic)
-    filled = {} if stats is None else {id_: each for id_, each in stats.queues.items() if _count(each)}
-    held = HeldLetters(broker.broker_name, config, sum(map(_count, filled.values())), 0)
+    filled = {} if stats is None else {id_: each for id_, each in stats.queues.items() if each.message_count}
+    held = HeldLetters(broker.broker_name, config, sum(each.message_count for each in filled.values()), 0)
     if not filled:
         return held
     newest = max((each.last_update_at_ms or 0 for each in filled.values()), default=0) or None
@@ -137,10 +130,6 @@ async def _fetch_held(client: Client, broker: Broker, config: TopicConfig, since
         addresses = [answer.address for answer in answers]
         new_count = await _count_new(client, broker.broker_name, config, filled, addresses, since_ms)
     return replace(held, new_count=new_count, oldest_at_ms=min(oldest, default=None), newest_at_ms=newest)
-
-
-def _count(queue: TopicOffset) -> int:
-    return max(0, queue.max_offset - queue.min_offset)
 
 
 async def _count_new(

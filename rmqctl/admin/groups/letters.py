@@ -43,9 +43,7 @@ def sum_letters(counts: Iterable[LetterCount]) -> LetterCount:
 async def count_letters(client: Client, broker: Broker, group: str) -> LetterCount:
     """Return a group's dead letters on a broker."""
     queues = (await fetch_queue_offsets(client, broker, dead_letter_topic(group))).values()
-    return sum_letters(
-        LetterCount(max(0, queue.max_offset - queue.min_offset), queue.last_update_at_ms) for queue in queues
-    )
+    return sum_letters(LetterCount(queue.message_count, queue.last_update_at_ms) for queue in queues)
 
 
 async def fetch_letters(client: Client, tables: Mapping[Broker, GroupTables], groups: Sequence[str]) -> LetterCounts:

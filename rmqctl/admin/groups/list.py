@@ -9,9 +9,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_whole_cluster
 from rmqctl.admin.brokers.tables import note_configs
-from rmqctl.admin.groups.rules.backlog import (
-    merge_backlogs,
-)
+from rmqctl.admin.groups.rules.backlog import merge_backlogs
 from rmqctl.admin.results import Answers, ask_all, by_broker_name, none_answered, pick, slave_failures
 from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
@@ -25,9 +23,9 @@ from rmqctl.text.wildcards import is_pattern
 from rmqctl.text.words import counted
 
 from .ages import fetch_ages
-from .connections import fetch_connections, find_proxies
 from .held_queues import find_held_elsewhere
 from .letters import fetch_letters
+from .members import fetch_connections, find_proxies
 from .summary import GroupSummary, ListFacts, consumed_topics, summarise
 from .tables import fetch_queues_cut_off, fetch_tables
 

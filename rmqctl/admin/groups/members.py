@@ -1,23 +1,137 @@
-"""Read the members of a group."""
+"""Read the members of a group, and what they report about themselves through a broker."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import Answers, all_failed, ask_all, slave_failures
+from rmqctl.admin.results import Answers, ask_all, ask_any, slave_failures
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupConnections, GroupState, RunningInfo
+from rmqctl.model.group import GroupConnections, GroupState, Proxies, RunningInfo
+from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
-from rmqctl.model.route import TopicRoute
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, unseen_reason
 
-from .connections import fetch_placed_connections, fetch_running_infos, find_proxies
 from .names import require_group
+
+# A relayed request blocks one of a broker's 16 admin threads until the client answers, up to 10 s.
+RELAYED_AT_ONCE = 8
+
+
+async def fetch_connections(client: Client, broker: Broker, group: str) -> GroupConnections | None:
+    """Return the members of a group that are connected to a broker, None when there are none."""
+    _, found = await fetch_placed_connections(client, broker, group)
+    return found
+
+
+async def fetch_placed_connections(client: Client, broker: Broker, group: str) -> tuple[str, GroupConnections | None]:
+    """Return the address that answered, a master's or slave's, and the members there, None without members."""
+    try:
+        answer = await client.ask_broker(broker, headers.get_connections(group))
+    except BrokerError as error:
+        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return error.address, None
+        raise
+    return answer.address, bodies.decode_connections(answer.command.body)
+
+
+async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnections | None:
+    """Return the members of a group that are connected to a proxy, by gRPC or remoting; None when there are none.
+
+    `address` is that of the proxy's remoting port. Raises the errors of Client.ask().
+    """
+    accepted = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
+    answer = await client.ask(address, headers.get_connections(group), accept=accepted)
+    return bodies.decode_connections(answer.body) if answer.code == ResponseCode.SUCCESS else None
+
+
+async def find_proxies(
+    client: Client,
+    brokers: Iterable[Broker],
+    fetch: Callable[[Broker], Awaitable[GroupConnections | None]] | None = None,
+) -> tuple[Proxies, list[Failure]]:
+    """Return whether proxies are connected to any broker, and the failures when the result is UNTOLD.
+
+    Each broker is asked once, whatever the number of groups, unless `fetch` asks for PROXY_GROUP itself. A refusal is
+    not a failure: the result only matters for groups without a visible member.
+    """
+
+    async def fetch_once(broker: Broker) -> GroupConnections | None:
+        return await client.once(
+            ("proxies", broker.broker_name), lambda: fetch_connections(client, broker, PROXY_GROUP)
+        )
+
+    answers = await ask_all(brokers, fetch or fetch_once)
+    if any(found is not None for found in answers.ok.values()):
+        return Proxies.PRESENT, []
+    failures = [
+        Failure(broker.broker_name, "proxies", error)
+        for broker, error in answers.failed.items()
+        if not isinstance(error, NotAuthorisedError)
+    ]
+    if failures:
+        return Proxies.UNTOLD, failures
+    return (Proxies.REFUSED if answers.failed else Proxies.ABSENT), []
+
+
+def addresses_of(connections: Iterable[tuple[str, GroupConnections | None]]) -> dict[str, str]:
+    """Return by client id the address of the first broker that each member is connected to."""
+    through: dict[str, str] = {}
+    for address, found in connections:
+        for member in found.members if found is not None else ():
+            through.setdefault(member.client_id, address)
+    return through
+
+
+async def ask_running_info(
+    client: Client, address: str, group: str, client_id: str, *, with_stacks: bool = False
+) -> RunningInfo:
+    """Return a member's running info, read through a broker.
+
+    Raises RmqctlError; RemoteProtocolError for an empty answer: for 10 s after their first messages, Go clients cannot
+    encode their running info ("json: unsupported value: NaN") but answer with a success.
+    """
+    asked_at_ms = client.clock.now_ms()
+    answer = await client.ask(address, headers.get_running_info(group, client_id, with_stacks=with_stacks))
+    answered_at_ms = client.clock.now_ms()
+    if not answer.body:
+        said = f": {answer.remark}" if answer.remark else ""
+        hint = "Try again in some seconds: Go clients cannot report this right after their first messages."
+        raise RemoteProtocolError(f"{client_id} could not report its running info{said}", hint=hint)
+    info = bodies.decode_running_info(answer.body)
+    return replace(info, asked_at_ms=asked_at_ms, answered_at_ms=answered_at_ms)
+
+
+async def fetch_running_infos(
+    client: Client,
+    group: str,
+    connections: Mapping[str, GroupConnections],
+    *,
+    only: Collection[str] | None = None,
+    with_stacks: bool = False,
+) -> Answers[str, RunningInfo]:
+    """Return the running info of every member, or of `only` these, by client id; `connections` is by broker address.
+
+    A broker forwards the request to the client and waits 10 s for it. Clients in other languages may not answer.
+    """
+    through = addresses_of(connections.items())
+    gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in connections}
+
+    async def ask(client_id: str) -> RunningInfo:
+        address = through[client_id]
+        async with gates[address]:
+            return await ask_running_info(client, address, group, client_id, with_stacks=with_stacks)
+
+    return await ask_all([name for name in through if only is None or name in only], ask)
 
 
 class GroupMembers(Struct, frozen=True):
@@ -44,9 +158,7 @@ async def fetch_group_members(client: Client, group: str) -> GroupMembers:
     Raises NotFoundError for a group that does not exist, and the brokers' error when none of them answers.
     """
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-    answers = await ask_all(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
-    if not answers.ok:
-        raise all_failed(answers.failed.values())
+    answers = await ask_any(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
     connections = {name: found for name, (_, found) in answers.ok.items()}
     connected = {name: found for name, found in connections.items() if found is not None and found.members}
     if not connected:

@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs, fetch_configs_at
-from rmqctl.admin.results import (
-    Answers,
-    V,
-    all_failed,
-    ask_all,
-    by_broker_name,
-    failed_by_name,
-    not_found,
-    only_or_failed,
-    pick,
-)
+from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, not_found, only_or_failed, pick
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -44,8 +34,7 @@ async def require_group(
     there, so their error is raised instead.
     """
     tables = await fetch_configs(client, brokers)
-    if not tables.ok:
-        raise all_failed(tables.failed.values())
+    only_or_failed(tables)
     if any(group in table for table in tables.ok.values()):
         return tables
 
@@ -83,28 +72,8 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
     async def ask(broker: Broker) -> set[str]:
         return {*await fetch_configs_at(client, broker), *await fetch_all_offsets(client, broker)}
 
-    found = await ask_all(cluster.brokers, ask)
-    if not found.ok:
-        raise all_failed(found.failed.values())
+    found = await ask_any(cluster.brokers, ask)
     names = {name for group_names in found.ok.values() for name in group_names if not is_system_group(name)}
     failures = [Failure(broker.broker_name, "names of groups", error) for broker, error in found.failed.items()]
     names |= {pattern for pattern in patterns if not is_pattern(pattern)}
     return pick("Group", patterns, names, by_broker_name(found.failed)), failures
-
-
-def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[Failure]) -> list[V]:
-    """Return the answers for the groups that `groups` matched, and add the groups that failed to `failures`.
-
-    Groups that only match a pattern and lack the requested topics are skipped. Raises the most important error when
-    nothing was read.
-    """
-    untold = failed_by_name(failures)
-    failures += [
-        Failure(None, f"group {name}", error)
-        for name, error in answers.failed.items()
-        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
-    ]
-    try:
-        return only_or_failed(answers)
-    except NotFoundError as error:
-        raise not_found(error, untold) from None

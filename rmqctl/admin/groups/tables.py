@@ -1,14 +1,18 @@
-"""Read the brokers' own tables of all groups, stored offsets and topics."""
+"""Read the brokers' own tables of all groups, and queues that topics lost when their queue count was reduced.
+
+Brokers keep the messages of such queues but do not list them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs_at, fetch_topic_configs
 from rmqctl.admin.groups.rules.backlog import find_leftovers
+from rmqctl.admin.messages.spans import fetch_span
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
@@ -17,8 +21,6 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig
-
-from .cut_queues import fetch_cut_queues
 
 # Queue id to stored offset, by topic.
 Offsets = Mapping[str, Mapping[int, int]]
@@ -58,3 +60,15 @@ async def fetch_queues_cut_off(
         if topic in table.topics
     }
     return await fetch_cut_queues(client, {broker.broker_name: broker for broker in tables}, sorted(queues))
+
+
+async def fetch_cut_queues(
+    client: Client, brokers: Mapping[str, Broker], queues: Iterable[MessageQueue]
+) -> Answers[MessageQueue, TopicOffset]:
+    """Return the min and max offsets of queues of existing topics; both are 0 when the queue is empty."""
+
+    async def ask(mq: MessageQueue) -> TopicOffset:
+        span = await fetch_span(client, brokers[mq.broker_name], mq)
+        return TopicOffset(span.min_offset, span.max_offset, None)
+
+    return await ask_all(queues, ask)

@@ -6,6 +6,7 @@ import re
 
 from msgspec import Struct
 
+from rmqctl.errors import RemoteProtocolError
 from rmqctl.protocol.message import StoredMessage, perhaps_with, stored_between
 from rmqctl.protocol.properties import KEYS, UNIQ_KEY, split_keys
 from rmqctl.rules.dead_letters import origin_message_id, origin_topic
@@ -53,6 +54,16 @@ class MessageFilter(Struct, frozen=True):
             search = re.compile(re.escape(self.contains)).search
             messages = [message for message in perhaps_with(messages, search) if search(message.body)]
         return messages
+
+    def select_with_unreadable(self, messages: list[StoredMessage]) -> list[StoredMessage]:
+        """Return the messages that meet every condition, and the unreadable ones, which are shown with their error."""
+        selected = []
+        for message in messages:
+            try:
+                selected += self.select([message])
+            except RemoteProtocolError:
+                selected.append(message)
+        return selected
 
 
 def has_key(message: StoredMessage, key: str) -> bool:

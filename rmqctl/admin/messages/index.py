@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, RemoteProtocolError
+from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.queue import MessageQueue
@@ -88,7 +88,7 @@ async def _ask_broker(
         # The index has an entry per key: a message whose business key is its unique key appears twice.
         new = [message for place, message in {_place(each): each for each in page}.items() if place not in seen]
         seen.update(_place(message) for message in new)
-        found += [_found(broker, topic, message) for message in _matching(wanted, new)]
+        found += [_found(broker, topic, message) for message in wanted.select_with_unreadable(new)]
         if not page or (not new and len(page) < max(largest_count, _FULL_ANSWER_COUNT)):
             break
         if limit is not None and len(found) >= limit:
@@ -100,17 +100,6 @@ async def _ask_broker(
             is_crowded = True
             end_ms = min(message.stored_at_ms for message in page) - _INDEX_STEP_MS
     return Indexed(tuple(found), (), is_cut=is_crowded, crowded=(broker.broker_name,) if is_crowded else ())
-
-
-def _matching(wanted: MessageFilter, messages: list[StoredMessage]) -> list[StoredMessage]:
-    """Return the messages that meet the conditions, and those that cannot be read."""
-    matching = []
-    for message in messages:
-        try:
-            matching += wanted.select([message])
-        except RemoteProtocolError:
-            matching.append(message)  # shown with its error
-    return matching
 
 
 def _found(broker: Broker, topic: str, message: StoredMessage) -> FoundMessage:

@@ -13,7 +13,8 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import RemoteProtocolError, RmqctlError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol import headers
+from rmqctl.model.route import Broker
+from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -246,3 +247,15 @@ async def pull_one_by_one(
             break
         queue_offset = next_offset
     return messages
+
+
+async def fetch_tag_codes(
+    client: Client, broker: Broker, mq: MessageQueue, queue_offset: int, count: int
+) -> tuple[int, ...]:
+    """Return the tag hashes of up to `count` messages from an offset on; empty when the offset does not exist.
+
+    The consume queue has them, so no message is read. Raises the errors of Client.ask_broker().
+    """
+    command = headers.query_consume_queue(mq.topic, mq.queue_id, queue_offset, count)
+    answer = await client.ask_broker(broker, command)
+    return bodies.decode_tag_codes(answer.command.body) if answer.command.body else ()

@@ -16,7 +16,6 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.message import StoredMessage
 
 from .filter import MessageFilter
 from .pull import ALL, Expression, FoundMessage, pull_queue
@@ -198,7 +197,7 @@ class MessageSearch:
                     try:
                         matching = wanted.select(messages)
                     except RemoteProtocolError:
-                        matching = _readable(wanted, messages)
+                        matching = wanted.select_with_unreadable(messages)
                     if matching or broken:
                         found = [FoundMessage(span.mq, message.queue_offset, message) for message in matching]
                         lane.add(sorted([*found, *broken], key=_offset_of))
@@ -234,17 +233,6 @@ def _gaps(first: int, offsets: Sequence[int], end: int) -> Iterator[tuple[int, i
         if first < offset:
             yield first, offset
         first = max(first, offset + 1)
-
-
-def _readable(wanted: MessageFilter, messages: list[StoredMessage]) -> list[StoredMessage]:
-    """Return the messages that match, and the unreadable ones: they are shown with their error."""
-    matching = []
-    for message in messages:
-        try:
-            matching += wanted.select([message])
-        except RemoteProtocolError:
-            matching.append(message)
-    return matching
 
 
 def newest(found: Sequence[FoundMessage], count: int) -> list[FoundMessage]:

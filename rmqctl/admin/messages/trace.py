@@ -7,22 +7,24 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rmqctl.admin.messages.rules.trace import trace_steps
-from rmqctl.admin.results import all_failed, not_found, slave_failures
+from rmqctl.admin.results import all_failed, all_or_failed, ask_all, not_found, slave_failures
+from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_untold
-from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, UsageError
+from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.trace import TraceRecord, TraceStep
+from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.message_id import decode_unique_key
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.trace import decode_trace
-from rmqctl.text.times import month_times_ms
+from rmqctl.text.times import iso_time, month_times_ms
 
 from .filter import MessageFilter
 from .index import find_indexed
 from .lookup import find_by_ids
-from .trace_gaps import find_gaps
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _ENABLE = "Create producers and consumers with enableMsgTrace=true"
@@ -68,7 +70,7 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
     steps = trace_steps(records)
     silent = {failure.broker_name for failure in indexed.failures}
     born_at_ms = _born_at_ms(wanted, steps, client.clock.now_ms())
-    gaps = [gap for gap in await find_gaps(client, route, born_at_ms) if gap.broker_name not in silent]
+    gaps = [gap for gap in await _find_gaps(client, route, born_at_ms) if gap.broker_name not in silent]
     failures = (*indexed.failures, *gaps, *slave_failures(client))
     if not records and not failures:
         hint = f"{_ENABLE}, try again in some seconds, or give another topic with --trace-topic."
@@ -107,3 +109,47 @@ def _decode(message: StoredMessage) -> tuple[list[TraceRecord], int]:
         return decode_trace(message.body, message.born_host)
     except RemoteProtocolError:
         return [], 1
+
+
+class _Kept(Struct, frozen=True):
+    """What a broker still stores of a topic. `oldest_at_ms`: None without messages."""
+
+    has_deleted: bool
+    oldest_at_ms: int | None
+
+
+async def _find_gaps(client: Client, route: TopicRoute, born_at_ms: int | None) -> list[Failure]:
+    """Return a failure for each broker that may have deleted records written since a message was born.
+
+    Commit log files are deleted oldest first. So nothing is missing on a broker that has deleted nothing, or whose
+    oldest record is older than the message. If the birth time is unknown (None), any deletion counts.
+    """
+    answers = await ask_all(route.brokers, lambda broker: _fetch_kept(client, broker, route.topic))
+    failures = [Failure(broker.broker_name, "age of trace records", error) for broker, error in answers.failed.items()]
+    for broker, kept in answers.ok.items():
+        is_older = born_at_ms is not None and kept.oldest_at_ms is not None and kept.oldest_at_ms <= born_at_ms
+        if kept.has_deleted and not is_older:
+            failures.append(Failure(broker.broker_name, "older trace records", _deleted(route.topic, kept)))
+    return failures
+
+
+def _deleted(topic: str, kept: _Kept) -> RmqctlError:
+    begin = f"starts at {iso_time(kept.oldest_at_ms)}" if kept.oldest_at_ms is not None else "is empty there"
+    error = RmqctlError(f"{topic} {begin}: older records were deleted. The trace may be incomplete.")
+    error.name = "DELETED"
+    return error
+
+
+async def _fetch_kept(client: Client, broker: Broker, topic: str) -> _Kept:
+    queues = await fetch_queue_offsets(client, broker, topic)
+
+    async def ask(queue_id: int) -> int:
+        found = await client.ask_broker(broker, headers.get_earliest_store_time(topic, queue_id))
+        return headers.int_field(found.command, "timestamp")
+
+    filled = [queue_id for queue_id, offsets in queues.items() if offsets.max_offset > offsets.min_offset]
+    times = all_or_failed(await ask_all(filled, ask))
+    kept = [at_ms for at_ms in times.values() if at_ms > 0]
+    # A queue's min offset is updated some time after its messages are deleted; until then their time cannot be read.
+    has_deleted = len(kept) < len(times) or any(offsets.min_offset > 0 for offsets in queues.values())
+    return _Kept(has_deleted, min(kept, default=None))

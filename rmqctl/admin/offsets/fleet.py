@@ -14,10 +14,19 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs
-from rmqctl.admin.groups.connections import RELAYED_AT_ONCE, ask_running_info, fetch_connections, find_proxies
 from rmqctl.admin.groups.held_queues import note_held
+from rmqctl.admin.groups.members import RELAYED_AT_ONCE, ask_running_info, find_proxies
 from rmqctl.admin.groups.names import require_group
-from rmqctl.admin.results import Answers, all_failed, ask_all, merge_failures, only_or_failed, pick, slave_failures
+from rmqctl.admin.results import (
+    Answers,
+    all_failed,
+    ask_all,
+    ask_any,
+    merge_failures,
+    only_or_failed,
+    pick,
+    slave_failures,
+)
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
@@ -31,7 +40,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.text.wildcards import is_pattern, matching
 from rmqctl.text.words import counted
 
-from .group import find_hidden
+from .group import fetch_view, find_hidden
 from .reading import BrokerView, GroupProgress, Reading, conclude
 from .retry_topics import with_retry_topics
 from .stored import fetch_stored_offsets
@@ -137,9 +146,7 @@ class _Reader:
 
     async def read(self, group: str, topics: Sequence[str]) -> Reading | None:
         """Read a group, None for one without any of the topics. Raises the errors of require_group()."""
-        first = await ask_all(self._found.brokers, lambda name: self._ask_group(name, group))
-        if not first.ok:
-            raise all_failed(first.failed.values())
+        first = await ask_any(self._found.brokers, lambda name: self._ask_group(name, group))
         reading = Reading(
             views=first.ok,
             failed_brokers=first.failed,
@@ -174,20 +181,10 @@ class _Reader:
         if len(unanswered) >= _UNANSWERED_ENOUGH:
             raise unanswered[0]
         try:
-            stats, connections = await asyncio.gather(
-                self._client.ask_broker(broker, headers.get_consume_stats(group)),
-                fetch_connections(self._client, broker, group),
-            )
+            return await fetch_view(self._client, broker, group)
         except UnreachableError as error:
             unanswered.append(error)
             raise
-        return BrokerView(
-            broker=broker,
-            address=stats.address,
-            version=stats.command.version,
-            stats=bodies.decode_consume_stats(stats.command.body),
-            connections=connections,
-        )
 
     async def _ask_members(self, group: str, reading: Reading) -> None:
         through: dict[str, str] = {}

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.retention import fetch_retention_ms
-from rmqctl.admin.groups.connections import fetch_connections, fetch_running_infos, find_proxies
 from rmqctl.admin.groups.held_queues import note_held
-from rmqctl.admin.groups.names import fetch_matching_groups, of_matching, require_group
-from rmqctl.admin.results import all_failed, ask_all, pick, slave_failures
+from rmqctl.admin.groups.members import fetch_connections, fetch_running_infos, find_proxies
+from rmqctl.admin.groups.names import fetch_matching_groups, require_group
+from rmqctl.admin.results import ask_all, ask_any, of_matching, pick, slave_failures
 from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
@@ -70,9 +70,7 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
     cluster, wanted_routes = await asyncio.gather(
         fetch_cluster(client), asyncio.gather(*(fetch_route(client, topic) for topic in names))
     )
-    first = await ask_all(cluster.brokers, lambda broker: _ask_group(client, broker, group))
-    if not first.ok:
-        raise all_failed(first.failed.values())
+    first = await ask_any(cluster.brokers, lambda broker: fetch_view(client, broker, group))
     reading = Reading(
         views={broker.broker_name: view for broker, view in first.ok.items()},
         failed_brokers={broker.broker_name: error for broker, error in first.failed.items()},
@@ -148,7 +146,8 @@ async def _ask_topics(client: Client, group: str, reading: Reading, topics: froz
     await asyncio.gather(_ask_places(client, group, reading, topics), _settle_zeros(client, group, reading, topics))
 
 
-async def _ask_group(client: Client, broker: Broker, group: str) -> BrokerView:
+async def fetch_view(client: Client, broker: Broker, group: str) -> BrokerView:
+    """Return what one broker reports about a group. Raises the errors of Client.ask_broker()."""
     stats, connections = await asyncio.gather(
         client.ask_broker(broker, headers.get_consume_stats(group)), fetch_connections(client, broker, group)
     )

@@ -138,10 +138,10 @@ class Reading(Struct):
     def unreadable(self) -> dict[MessageQueue, int]:
         """Return the number of messages by queue, for queues that no consumer can read."""
         return {
-            mq: offsets.max_offset - offsets.min_offset
+            mq: offsets.message_count
             for mq, offsets in sorted(self.topic_offsets.items())
             if mq.topic in self.topics
-            if offsets.max_offset > offsets.min_offset and is_unreadable(mq, self.routes.get(mq.topic))
+            if offsets.message_count and is_unreadable(mq, self.routes.get(mq.topic))
         }
 
     def closed_brokers(self) -> dict[str, tuple[str, ...]]:

@@ -21,7 +21,7 @@ async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, An
     async def ask(request: Command) -> Command:
         return await client.ask(address, request)
 
-    answer = await ask_topic_config(ask, topic)
+    answer = await _ask_config(ask, topic)
     return None if answer is None else bodies.decode_topic_fields(topic, answer.body)
 
 
@@ -39,11 +39,11 @@ async def fetch_topic_config(client: Client, broker: Broker, topic: str) -> Topi
     async def ask(request: Command) -> Command:
         return (await client.ask_broker(broker, request)).command
 
-    answer = await ask_topic_config(ask, topic)
+    answer = await _ask_config(ask, topic)
     return None if answer is None else bodies.decode_topic_config(topic, answer.body)
 
 
-async def ask_topic_config(ask: Callable[[Command], Awaitable[Command]], topic: str) -> Command | None:
+async def _ask_config(ask: Callable[[Command], Awaitable[Command]], topic: str) -> Command | None:
     """Request one topic's configuration, or all topics' from a broker that is too old for that request.
 
     Returns None when the broker does not have the topic; an old broker's answer may not contain it either.

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_topic_configs, note_configs
-from rmqctl.admin.results import all_failed, ask_all, by_broker_name, pick, slave_failures
+from rmqctl.admin.results import ask_all, ask_any, by_broker_name, pick, slave_failures
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import BrokerError
@@ -62,9 +62,7 @@ async def fetch_topic_list(
     NotFoundError for a pattern or name without a match, and the brokers' error when none of them answers.
     """
     cluster, names = await asyncio.gather(fetch_cluster(client), client.topic_names())
-    tables = await ask_all(cluster.brokers, lambda broker: fetch_topic_configs(client, broker))
-    if not tables.ok:
-        raise all_failed(tables.failed.values())
+    tables = await ask_any(cluster.brokers, lambda broker: fetch_topic_configs(client, broker))
     own = own_topics(cluster)
     if not tables.failed:
         note_configs(client, tables.ok)

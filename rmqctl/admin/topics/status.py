@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_configs
-from rmqctl.admin.results import Answers, all_failed, ask_all, by_broker_name, not_found, slave_failures
+from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, not_found, slave_failures
 from rmqctl.admin.rules.retry_topics import owner_of_retry_topic
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_untold
@@ -47,7 +47,7 @@ class QueueStatus(Struct, frozen=True):
     @property
     def message_count(self) -> int | None:
         """The number of stored messages."""
-        return None if self.offsets is None else max(self.offsets.max_offset - self.offsets.min_offset, 0)
+        return None if self.offsets is None else self.offsets.message_count
 
 
 class BrokerTopic(Struct, frozen=True):
@@ -92,9 +92,7 @@ class _Told(Struct, frozen=True):
 async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
     """Return a topic's status on all brokers. Raises NotFoundError, and the brokers' error when none answers."""
     cluster, route = await asyncio.gather(fetch_cluster(client), find_route(client, topic))
-    answers = await ask_all(cluster.brokers, lambda broker: _ask_broker(client, broker, topic))
-    if not answers.ok:
-        raise all_failed(answers.failed.values())
+    answers = await ask_any(cluster.brokers, lambda broker: _ask_broker(client, broker, topic))
     told = {broker: found for broker, found in answers.ok.items() if found is not None}
     if not told and route is None:
         raise await _not_found(client, topic, answers)

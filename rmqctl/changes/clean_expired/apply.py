@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.groups.connections import fetch_placed_connections, fetch_running_infos
+from rmqctl.admin.groups.members import fetch_placed_connections, fetch_running_infos
 from rmqctl.admin.messages.returns import fetch_log_end, find_copy, send_back, send_copy
 from rmqctl.admin.messages.time_search import fetch_message_at
 from rmqctl.admin.offsets.write import require_master

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from rmqctl.admin.groups.config import read_configs, write_config
-from rmqctl.admin.groups.connections import fetch_connections
+from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.topics.config import read_topic, write_topic
 from rmqctl.changes.groups.rules.fields import request_body

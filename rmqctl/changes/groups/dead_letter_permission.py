@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import all_failed, ask_all, failed_by_name, not_found
+from rmqctl.admin.results import ask_any, failed_by_name, not_found
 from rmqctl.admin.topics.config import read_topic
 from rmqctl.changes.groups.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
@@ -36,9 +36,7 @@ async def find_dead_letter_topic(
     cluster = await fetch_cluster(client)
     every = {broker.broker_name: broker for broker in cluster.brokers}
     chosen = choose_brokers(every, broker_names, client.name_server_views.silent, seen_ms=seen_ms)
-    answers = await ask_all(chosen, lambda name: read_topic(client, chosen[name], dead_letter_topic(group)))
-    if not answers.ok:
-        raise all_failed(answers.failed.values())
+    answers = await ask_any(chosen, lambda name: read_topic(client, chosen[name], dead_letter_topic(group)))
     return FoundConfig(
         group=group,
         cluster=cluster_label(cluster.brokers, client.name_servers),

@@ -62,17 +62,30 @@ def to_listing(statuses: list["BrokerStatus"], failures: list[Failure]) -> Listi
 
 
 def _item(status: "BrokerStatus") -> dict[str, Any]:
+    runtime = status.runtime
+    send, pull = runtime.pool("send"), runtime.pool("pull")
     measured = {
         "version": status.version,
-        "inTps": status.in_tps,
-        "outTps": status.out_tps,
-        "putTodayCount": status.put_today_count,
-        "getTodayCount": status.get_today_count,
-        "commitLogDiskRatio": status.commit_log_disk_ratio,
-        "earliestMessageTimeStamp": status.earliest_message_at_ms,
-        "bootTimestamp": status.boot_at_ms,
-        "brokerActive": status.is_active,
-        **_load(status),
+        "inTps": runtime.put_tps.last_10s,
+        "outTps": runtime.get_tps.last_10s,
+        "putTodayCount": runtime.put_today_count,
+        "getTodayCount": runtime.get_today_count,
+        "commitLogDiskRatio": runtime.commit_log_disk_ratio,
+        "earliestMessageTimeStamp": runtime.earliest_message_at_ms,
+        "bootTimestamp": runtime.boot_at_ms,
+        "brokerActive": runtime.is_active,
+        # Only wide tables have columns for the rest.
+        "putYesterdayCount": runtime.put_yesterday_count,
+        "getYesterdayCount": runtime.get_yesterday_count,
+        "sendThreadPoolQueueSize": send.queue_size,
+        "sendThreadPoolQueueHeadWaitTimeMills": send.head_wait_ms,
+        "pullThreadPoolQueueSize": pull.queue_size,
+        "pullThreadPoolQueueHeadWaitTimeMills": pull.head_wait_ms,
+        "pageCacheLockTimeMills": runtime.page_cache_lock_ms,
+        "dispatchBehindBytes": runtime.dispatch_behind_bytes,
+        "timerReadBehind": runtime.timer_read_behind_s,
+        "timerOffsetBehind": runtime.timer_offset_behind,
+        "timerCongestNum": runtime.timer_congest_count,
     }
     return {
         "clusterName": status.broker.cluster,
@@ -81,48 +94,14 @@ def _item(status: "BrokerStatus") -> dict[str, Any]:
         "role": "master" if status.broker_id == MASTER_ID else "slave",
         "brokerAddr": status.address,
         **measured,
-        "earliestMessageTimeStampIso": iso_time(status.earliest_message_at_ms),
-        "bootTimestampIso": iso_time(status.boot_at_ms),
+        "earliestMessageTimeStampIso": iso_time(runtime.earliest_message_at_ms),
+        "bootTimestampIso": iso_time(runtime.boot_at_ms),
         "error": status.error,
         "reasons": {name: status.error or "NOT_REPORTED" for name, value in measured.items() if value is None},
     }
 
 
-def _load(status: "BrokerStatus") -> dict[str, Any]:
-    """Return what only a wide table shows, under RocketMQ's names."""
-    runtime = status.runtime
-    if runtime is None:
-        return dict.fromkeys(_LOAD)
-    pools = {pool.name: pool for pool in runtime.pools}
-    waiting = [(pools[name].queue_size, pools[name].head_wait_ms) if name in pools else (None, None) for name in _NAMED]
-    values = (
-        runtime.put_yesterday_count,
-        runtime.get_yesterday_count,
-        *(number for pair in waiting for number in pair),
-        runtime.page_cache_lock_ms,
-        runtime.dispatch_behind_bytes,
-        runtime.timer_read_behind_s,
-        runtime.timer_offset_behind,
-        runtime.timer_congest_count,
-    )
-    return dict(zip(_LOAD, values, strict=True))
-
-
 _YES_NO = {True: "yes", False: "no", None: "-"}
-_NAMED = ("send", "pull")
-_LOAD = (
-    "putYesterdayCount",
-    "getYesterdayCount",
-    "sendThreadPoolQueueSize",
-    "sendThreadPoolQueueHeadWaitTimeMills",
-    "pullThreadPoolQueueSize",
-    "pullThreadPoolQueueHeadWaitTimeMills",
-    "pageCacheLockTimeMills",
-    "dispatchBehindBytes",
-    "timerReadBehind",
-    "timerOffsetBehind",
-    "timerCongestNum",
-)
 
 
 def _show_pool(prefix: str) -> Any:

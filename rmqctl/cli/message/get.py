@@ -10,13 +10,7 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle, body_style
 from rmqctl.cli.output.listing import Listing
-from rmqctl.cli.output.message_item import (
-    FOUND_COLUMNS,
-    found_columns,
-    message_item,
-    message_name,
-    message_sections,
-)
+from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name, message_sections
 from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Plugin
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError

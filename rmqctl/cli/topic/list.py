@@ -145,7 +145,7 @@ def _stats(topic: "TopicSummary", reasons: dict[str, str]) -> dict[str, Any]:
     queues = [queue for stats in told.values() for queue in stats.queues.values()]
     rates = [stats.put_tps for stats in told.values()]
     written = [queue.last_update_at_ms for queue in queues if queue.last_update_at_ms is not None]
-    kept = ((max(queue.max_offset - queue.min_offset, 0), "") for queue in queues)
+    kept = ((queue.message_count, "") for queue in queues)
     totals = {"messageCount": total(kept, hidden=None if is_whole else "BROKER_UNREACHABLE")}
     reasons |= total_reasons(totals)
     if not is_whole:

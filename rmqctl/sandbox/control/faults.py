@@ -11,15 +11,7 @@ from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.text.durations import short_duration
 from rmqctl.text.names import closest, hint_for
 
-from .messages import (
-    ChangeBroker,
-    ClearFaults,
-    CutClient,
-    FaultReport,
-    FaultStatus,
-    HealClient,
-    PlanFault,
-)
+from .messages import ChangeBroker, ClearFaults, CutClient, FaultReport, FaultStatus, HealClient, PlanFault
 
 
 class FaultControl:

@@ -21,15 +21,7 @@ from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage
 from rmqctl.sandbox.topics.table import SCHEDULE_TOPIC, TIMER_TOPIC
 
-from .delays import (
-    RETRY_S,
-    TURN_COUNT,
-    delay_level,
-    deliver_waiting,
-    released,
-    set_aside,
-    was_delivered,
-)
+from .delays import RETRY_S, TURN_COUNT, delay_level, deliver_waiting, released, set_aside, was_delivered
 
 TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
 TIMER_DELAY_MS = "TIMER_DELAY_MS"

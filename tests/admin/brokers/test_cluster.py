@@ -39,10 +39,8 @@ def test_every_broker_has_a_row_with_what_its_runtime_table_says() -> None:
         ("broker-b", 0, "b:1"),
     ]
     row = rows[0]
-    assert (row.version, row.in_tps, row.out_tps) == ("5.4.0", 4.5, 2.0)
-    assert (row.put_today_count, row.get_today_count, row.commit_log_disk_ratio) == (40, 5, 0.5)
-    assert (row.earliest_message_at_ms, row.boot_at_ms) == (1_795_238_110_000, 1_795_238_100_000)
-    assert (row.is_active, row.error) == (True, None)
+    assert (row.version, row.runtime.put_tps.last_10s, row.runtime.get_tps.last_10s) == ("5.4.0", 4.5, 2.0)
+    assert (row.runtime.put_today_count, row.runtime.commit_log_disk_ratio, row.error) == (40, 0.5, None)
 
 
 def test_a_broker_that_does_not_answer_keeps_its_row_with_the_errors_name() -> None:
@@ -51,7 +49,7 @@ def test_a_broker_that_does_not_answer_keeps_its_row_with_the_errors_name() -> N
     cluster.servers["broker-c"].table[Q.GET_BROKER_RUNTIME_INFO] = SILENCE
     rows, failures = _fetch(cluster)
     assert [row.error for row in rows] == [None, "UNREACHABLE", "TIMED_OUT"]
-    assert (rows[1].version, rows[1].in_tps) == (None, None)
+    assert (rows[1].version, rows[1].runtime.put_tps.last_10s) == (None, None)
     assert [(failure.broker_name, failure.what) for failure in failures] == [
         ("broker-b", "runtime"),
         ("broker-c", "runtime"),
@@ -70,31 +68,9 @@ def test_every_replica_is_asked() -> None:
     assert len(failures) == 1
 
 
-@pytest.mark.parametrize("rate", ["", " ", "NaN 0 0", "Infinity", "-inf", "x"])
-def test_a_rate_that_is_no_number_is_unknown(rate: str) -> None:
-    assert _answering(putTps=rate).in_tps is None
-
-
-@pytest.mark.parametrize("ratio", ["", "-1.0", "NaN", "1.5", "x"])
-def test_a_disk_ratio_that_is_none_is_unknown(ratio: str) -> None:
-    assert _answering(commitLogDiskRatio=ratio).commit_log_disk_ratio is None
-
-
-@pytest.mark.parametrize("time", ["", "-1", "0", "x", "9" * 5_000])
-def test_a_time_that_is_none_is_unknown(time: str) -> None:
-    assert _answering(earliestMessageTimeStamp=time).earliest_message_at_ms is None
-
-
 def test_an_older_brokers_misspelt_rate_is_read_and_its_version_taken_from_the_header() -> None:
     row = _answering(getTransferedTps="7.0 1.0 1.0")
-    assert (row.out_tps, row.version) == (7.0, "5.4.0")
-
-
-def test_an_empty_runtime_table_is_all_unknown() -> None:
-    row = _answering()
-    unknown = (row.in_tps, row.out_tps, row.put_today_count, row.get_today_count, row.boot_at_ms, row.is_active)
-    assert unknown == (None,) * 6
-    assert row.error is None
+    assert (row.runtime.get_tps.last_10s, row.version) == (7.0, "5.4.0")
 
 
 def test_a_name_server_that_lists_no_broker_is_named() -> None:

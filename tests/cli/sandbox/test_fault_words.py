@@ -6,15 +6,7 @@ import pytest
 
 from rmqctl.cli.sandbox.fault_words import ACTIONS, FaultOptions, parse_fault
 from rmqctl.errors import UsageError
-from rmqctl.sandbox.control.messages import (
-    Ask,
-    ChangeBroker,
-    ClearFaults,
-    CutClient,
-    HealClient,
-    ListFaults,
-    PlanFault,
-)
+from rmqctl.sandbox.control.messages import Ask, ChangeBroker, ClearFaults, CutClient, HealClient, ListFaults, PlanFault
 
 _NONE = FaultOptions()
 _AT_A = FaultOptions(broker="broker-a")

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.allocate import (
-    AllocationError,
-    Assignment,
-    Options,
-    find_strategy,
-    sort_client_ids,
-    sort_queues,
-)
+from rmqctl.rules.allocate import AllocationError, Assignment, Options, find_strategy, sort_client_ids, sort_queues
 
 _SITES = ("IDC1", "IDC2", "IDC3")
 _NAMES = st.builds("{}-{}".format, st.sampled_from(_SITES), st.text("abc\ue000\U0001f600", min_size=1, max_size=3))

@@ -11,17 +11,7 @@ from rmqctl.sandbox.pop.check_points import CheckPoint, CheckPoints
 from rmqctl.sandbox.request import RefusalError
 from rmqctl.sandbox.storage.state import StateStore
 from tests.sandbox.peer import Peer
-from tests.sandbox.pop.test_pop import (
-    ACK,
-    POP,
-    acknowledge,
-    bodies,
-    change,
-    messages,
-    pop_fields,
-    send,
-    stored_offset,
-)
+from tests.sandbox.pop.test_pop import ACK, POP, acknowledge, bodies, change, messages, pop_fields, send, stored_offset
 from tests.scripted import run
 
 RETRY = "%RETRY%G_T"

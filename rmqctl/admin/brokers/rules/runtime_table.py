@@ -28,9 +28,9 @@ class PoolState(Struct, frozen=True):
     """One of a broker's thread pools: waiting requests, the wait of the first one, and the capacity."""
 
     name: str
-    queue_size: int | None
-    head_wait_ms: int | None
-    capacity: int | None
+    queue_size: int | None = None
+    head_wait_ms: int | None = None
+    capacity: int | None = None
 
 
 class DelayLevel(Struct, frozen=True):
@@ -78,6 +78,10 @@ class BrokerRuntime(Struct, frozen=True):
     timer_dequeue_tps: float | None
     pools: tuple[PoolState, ...]
     delay_levels: tuple[DelayLevel, ...]
+
+    def pool(self, name: str) -> PoolState:
+        """Return the state of a pool; without values when the table does not have it."""
+        return next((pool for pool in self.pools if pool.name == name), PoolState(name))
 
 
 def read_runtime(table: Mapping[str, str], *, message_delay_level: str | None = None) -> BrokerRuntime:

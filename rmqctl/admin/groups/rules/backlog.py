@@ -87,11 +87,11 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         for queue_id, queue in part.queues.items():
             consumer_offset = part.offsets.get(queue_id)
             if not part.is_readable(queue_id):
-                unreadable.append(Unreadable(queue_id, max(0, queue.max_offset - queue.min_offset)))
+                unreadable.append(Unreadable(queue_id, queue.message_count))
             elif consumer_offset is None:
                 if queue.max_offset > queue.min_offset:
                     found.add(Unknown.NEVER_COMMITTED)
-                    uncommitted_count += queue.max_offset - queue.min_offset
+                    uncommitted_count += queue.message_count
             elif consumer_offset > queue.max_offset:
                 found.add(Unknown.OFFSET_BEYOND_MAX)
                 beyond_max_count += 1

@@ -100,8 +100,22 @@ def test_thread_pools() -> None:
         PoolState("pull", 0, None, None),
         PoolState("endTransaction", 1, None, 100000),
     )
+    assert [read_runtime(table).pool(name).queue_size for name in ("send", "ack")] == [4, None]
 
 
 @pytest.mark.parametrize("text", ["", " ", "x", "-1", "1.5", "9" * 19, "٣"])
 def test_a_count_that_is_none_is_unknown(text: str) -> None:
     assert read_runtime({"dispatchBehindBytes": text}).dispatch_behind_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *(("putTps", text) for text in ("", " ", "NaN 0 0", "Infinity", "-inf", "x")),
+        *(("commitLogDiskRatio", text) for text in ("", "-1.0", "NaN", "1.5", "x")),
+        *(("earliestMessageTimeStamp", text) for text in ("", "-1", "0", "x", "9" * 5_000)),
+    ],
+)
+def test_a_value_in_an_unknown_format_is_as_if_it_were_missing(key: str, text: str) -> None:
+    found = read_runtime({key: text})
+    assert (found.put_tps.last_10s, found.commit_log_disk_ratio, found.earliest_message_at_ms) == (None, None, None)

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from rmqctl.admin.groups.connections import fetch_running_infos
+from rmqctl.admin.groups.members import fetch_running_infos
 from rmqctl.model.group import GroupConnections, Member
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode
