@@ -16,6 +16,7 @@ from rmqctl.admin.groups.rules.backlog import count_unread
 from rmqctl.admin.groups.tables import fetch_cut_queues
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
+from rmqctl.admin.offsets.stored import by_queue
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
@@ -113,12 +114,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
 
 async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[MessageQueue, int]:
     """Return all offsets that a broker stores for a group, also for topics and queues that no longer exist."""
-    topics = (await fetch_all_offsets(client, broker)).get(group, {})
-    return {
-        MessageQueue(topic, broker.broker_name, queue_id): offset
-        for topic, offsets in topics.items()
-        for queue_id, offset in offsets.items()
-    }
+    return by_queue(broker.broker_name, (await fetch_all_offsets(client, broker)).get(group, {}))
 
 
 async def _find_leftovers(

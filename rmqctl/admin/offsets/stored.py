@@ -70,9 +70,14 @@ async def fetch_group_table(client: Client, broker: Broker, group: str) -> Group
     """
     answer = await client.ask(client.require_master(broker), headers.get_all_consumer_offsets())
     stored = bodies.decode_consumer_offsets(answer.body)
-    offsets = {
-        MessageQueue(topic, broker.broker_name, queue_id): offset
-        for topic, queues in stored.groups.get(group, {}).items()
+    offsets = by_queue(broker.broker_name, stored.groups.get(group, {}))
+    return GroupTable(offsets, bool(offsets) or group in stored.emptied)
+
+
+def by_queue(broker_name: str, offsets: Mapping[str, Mapping[int, int]]) -> dict[MessageQueue, int]:
+    """Return one group's stored offsets on a broker by queue; `offsets` are by topic and queue id."""
+    return {
+        MessageQueue(topic, broker_name, queue_id): offset
+        for topic, queues in offsets.items()
         for queue_id, offset in queues.items()
     }
-    return GroupTable(offsets, bool(offsets) or group in stored.emptied)

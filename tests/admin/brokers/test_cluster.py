@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.rules.runtime_table import Rates, read_runtime
 from rmqctl.admin.brokers.status import BrokerStatus, fetch_broker_statuses
 from rmqctl.errors import NoBrokerError
 from rmqctl.model.failure import Failure
@@ -38,9 +39,11 @@ def test_every_broker_has_a_row_with_what_its_runtime_table_says() -> None:
         ("broker-a", 0, "a:1"),
         ("broker-b", 0, "b:1"),
     ]
-    row = rows[0]
-    assert (row.version, row.runtime.put_tps.last_10s, row.runtime.get_tps.last_10s) == ("5.4.0", 4.5, 2.0)
-    assert (row.runtime.put_today_count, row.runtime.commit_log_disk_ratio, row.error) == (40, 0.5, None)
+    row, runtime = rows[0], rows[0].runtime
+    assert (row.version, runtime.put_tps.last_10s, runtime.get_tps.last_10s) == ("5.4.0", 4.5, 2.0)
+    assert (runtime.put_today_count, runtime.get_today_count, runtime.commit_log_disk_ratio) == (40, 5, 0.5)
+    assert (runtime.earliest_message_at_ms, runtime.boot_at_ms) == (1_795_238_110_000, 1_795_238_100_000)
+    assert (runtime.is_active, row.error) == (True, None)
 
 
 def test_a_broker_that_does_not_answer_keeps_its_row_with_the_errors_name() -> None:
@@ -71,6 +74,13 @@ def test_every_replica_is_asked() -> None:
 def test_an_older_brokers_misspelt_rate_is_read_and_its_version_taken_from_the_header() -> None:
     row = _answering(getTransferedTps="7.0 1.0 1.0")
     assert (row.runtime.get_tps.last_10s, row.version) == (7.0, "5.4.0")
+
+
+def test_an_empty_runtime_table_is_all_unknown() -> None:
+    row = _answering()
+    assert (row.runtime, row.error) == (read_runtime({}), None)
+    counts = (row.runtime.put_today_count, row.runtime.boot_at_ms, row.runtime.is_active)
+    assert (row.runtime.put_tps, row.runtime.get_tps, *counts) == (Rates(), Rates(), None, None, None)
 
 
 def test_a_name_server_that_lists_no_broker_is_named() -> None:
