@@ -19,6 +19,6 @@ FORMAT = "rocketmq"
 
 def register(spark: SparkSession) -> None:
     """Register `format("rocketmq")` in a session, classic or Connect."""
-    from .source import RocketMQDataSource
+    from .source.data_source import RocketMQDataSource
 
     spark.dataSource.register(RocketMQDataSource)

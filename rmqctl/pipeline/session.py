@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rmqctl.errors import RmqctlError, UnreachableError, UsageError
 
 from . import register
-from .packaging import write_package
+from .package import write_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,11 +133,16 @@ def _send_rmqctl(spark: SparkSession) -> None:
 
 def require_spark(remote: str | None = None) -> None:
     """Raise UsageError when PySpark or one of its packages is missing, or Java for a session on this machine."""
-    for module, name in _MODULES.items():
-        if find_spec(module) is None:
-            raise UsageError(f"{name} is not installed.", hint=_INSTALL)
+    require_modules(_MODULES)
     if not is_submitted() and (remote is None or remote.startswith("local")):
         _require_java()
+
+
+def require_modules(names: Mapping[str, str]) -> None:
+    """Raise UsageError when a module is missing; `names` are their packages by module."""
+    for module, name in names.items():
+        if find_spec(module) is None:
+            raise UsageError(f"{name} is not installed.", hint=_INSTALL)
 
 
 def _require_server(remote: str) -> None:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.model.group import GroupConnections, Subscription
-from rmqctl.pipeline.audit_start import wanted_tags
-from rmqctl.pipeline.hours import ceil_hour_ms, floor_hour_ms
-from rmqctl.pipeline.jobs.dlq_report import safe_text
+from rmqctl.pipeline.jobs.audit.start import wanted_tags
+from rmqctl.pipeline.jobs.dlq_report.job import safe_text
+from rmqctl.pipeline.tables.hours import ceil_hour_ms, floor_hour_ms
 
 
 def _connected(expression: str, kind: str = "TAG", *, topic: str = "T", model: str = "CLUSTERING") -> GroupConnections:

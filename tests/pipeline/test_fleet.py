@@ -9,7 +9,7 @@ import pytest
 
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.fleet import (
+from rmqctl.pipeline.jobs.fleet_whatif.fleet import (
     CHANGES,
     STRATEGIES,
     HeldGroup,

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rmqctl.errors import UsageError
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.lag import JOB, Span, newest_hours, span_of, window_ms
-from rmqctl.pipeline.lag_facts import Tasks, share_out
+from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.facts import Tasks, share_out
+from rmqctl.pipeline.jobs.lag.groups import group_series, skew
+from rmqctl.pipeline.jobs.lag.job import JOB, Span, newest_hours, span_of, window_ms
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 DAWN_MS = 1_794_268_800_000  # 2026-11-10T00:00:00Z
@@ -108,9 +110,14 @@ def test_tasks_are_neither_too_large_nor_too_many(
     assert share_out(row_count, HOUR_MS, hour_count, core_count) == wanted
 
 
-def test_mistakes_are_told_before_spark_starts(tmp_path: Path) -> None:
+def test_mistakes_are_told_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert JOB.check is not None
-    JOB.check(_options(html=str(tmp_path / "new.html")))
+    page = _options(html=str(tmp_path / "new.html"))
+    monkeypatch.setattr("rmqctl.pipeline.session.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"Matplotlib is not installed\."):
+        JOB.check(page)
+    monkeypatch.setattr("rmqctl.pipeline.session.find_spec", lambda name: name)
+    JOB.check(page)
     for options, said in (
         ({"html": str(tmp_path)}, "--html"),
         ({"html": str(tmp_path / "no" / "new.html")}, "--html"),
@@ -119,3 +126,28 @@ def test_mistakes_are_told_before_spark_starts(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=said):
             JOB.check(_options(**options))
+
+
+def test_series_are_by_window() -> None:
+    def row(hour: int, queue_id: int, lag: int | None, changes: int = 0) -> dict[str, Any]:
+        start_ms = DAWN_MS + hour * HOUR_MS
+        return {
+            "window_start_ms": start_ms, "window_end_ms": start_ms + HOUR_MS, "topic": "T", "broker_name": "b",
+            "queue_id": queue_id, "lag_last": lag, "lag_max": lag, "status": "OK", "owner_change_count": changes,
+        }  # fmt: skip
+
+    series = group_series([row(1, 0, 5, 1), row(0, 0, 3), row(0, 1, 4), row(2, 0, None), row(2, 1, 8, 2)])
+    assert series["startsMs"] == [DAWN_MS, DAWN_MS + HOUR_MS, DAWN_MS + 2 * HOUR_MS]
+    assert (series["lag"], series["ownerChanges"]) == ([7, 5, None], [0, 1, 2])
+    assert series["queues"] == {
+        MessageQueue("T", "b", 0): [(3, "OK"), (5, "OK"), (None, "OK")],
+        MessageQueue("T", "b", 1): [(4, "OK"), None, (8, "OK")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [([1, 1, 1], 1.0), ([6, 0, 0], 3.0), ([3, 1], 1.5), ([5], 1.0), ([0, 0], None), ([], None), ([3, None], None)],
+)
+def test_skew_is_the_most_over_the_mean(values: list[float | None], wanted: float | None) -> None:
+    assert skew(values) == wanted

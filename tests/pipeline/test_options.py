@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.errors import UsageError
-from rmqctl.pipeline.options import Bound, Place, read_sink_options, read_source_options
+from rmqctl.pipeline.source.options import Bound, Place, read_sink_options, read_source_options
 
 _NOW_MS = 1_795_000_000_000
 _NEEDED = {"nameServers": "127.0.0.1:9876", "topic": "Orders"}

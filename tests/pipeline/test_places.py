@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.options import Place
-from rmqctl.pipeline.places import fetch_found, fetch_places
+from rmqctl.pipeline.source.options import Place
+from rmqctl.pipeline.source.places import fetch_found, fetch_places
 from tests.admin.cluster import BrokerState
 from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
 from tests.scripted import V4_9_7, V5_4_0, passing, run

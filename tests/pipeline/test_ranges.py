@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.ranges import QueueRange, admit, offsets_as_json, offsets_of_json, share_out
+from rmqctl.pipeline.source.ranges import QueueRange, admit, offsets_as_json, offsets_of_json, share_out
 
 
 def _queue(number: int) -> MessageQueue:

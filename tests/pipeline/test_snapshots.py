@@ -16,21 +16,21 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample, write_sample
 from rmqctl.observe.sampled_progress import is_held, is_none_stored
-from rmqctl.pipeline.compaction import batches, files_to_merge
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.snapshot import JOB, read_samples
-from rmqctl.pipeline.snapshots import (
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.snapshot.compaction import batches, files_to_merge
+from rmqctl.pipeline.jobs.snapshot.job import JOB, read_samples
+from rmqctl.pipeline.jobs.snapshot.rows import (
     SCHEMA,
     check_run_id,
     default_run_id,
-    hour_of,
     most_behind,
     recording_part,
     sample_rows,
     sample_run,
     summary_row,
 )
-from rmqctl.pipeline.table_files import TableFile
+from rmqctl.pipeline.tables.files import TableFile
+from rmqctl.pipeline.tables.hours import hour_of
 from rmqctl.rules.progress import compute_progress
 
 A0 = MessageQueue("T", "broker-a", 0)

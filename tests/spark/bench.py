@@ -24,13 +24,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rmqctl.client.access import Access
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.read import JOB
-from rmqctl.pipeline.message_rows import ARROW_TYPES, SPARK_SCHEMA
-from rmqctl.pipeline.options import read_source_options
-from rmqctl.pipeline.reading import Task, read_batches
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.read.job import JOB
 from rmqctl.pipeline.session import start_session
-from rmqctl.pipeline.source import MessageReader, RocketMQDataSource
+from rmqctl.pipeline.source.data_source import MessageReader, RocketMQDataSource
+from rmqctl.pipeline.source.message_rows import ARROW_TYPES, SPARK_SCHEMA
+from rmqctl.pipeline.source.options import read_source_options
+from rmqctl.pipeline.source.tasks import Task, read_batches
 from tests.real.harness.cluster import Cluster
 
 _TOPIC, _COUNT, _SIZE_BYTES = "Bench", 1_000_000, 1024

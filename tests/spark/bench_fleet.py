@@ -20,11 +20,19 @@ from typing import Any
 import pyarrow as pa
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.fleet import CHANGES, STRATEGIES, HeldGroup, QueueRow, parse_change, read_group, try_group
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.fleet_whatif import JOB
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.fleet_whatif.fleet import (
+    CHANGES,
+    STRATEGIES,
+    HeldGroup,
+    QueueRow,
+    parse_change,
+    read_group,
+    try_group,
+)
+from rmqctl.pipeline.jobs.fleet_whatif.job import JOB
 from rmqctl.pipeline.session import start_session
-from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions, table_path
 
 _SMALL, _MEDIUM, _LARGE = 1_900, 90, 10
 _CORES, _RUNS = 2, 3

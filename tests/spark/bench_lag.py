@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.session import start_session
-from rmqctl.pipeline.tables import LAG_TREND, OFFSET_SNAPSHOTS, SCHEMAS, read_table
+from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS, SCHEMAS, read_table
 from rmqctl.rules.health import Observation, compute_trend, facts_of, judge
 from rmqctl.text.times import iso_time
 
@@ -41,8 +41,8 @@ _OTHERS = {"duckdb": "2.0.0", "polars": "2.1.0"}
 
 _COLD = """
 import sys
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.session import start_session
 JOB.run(start_session(master=sys.argv[2], name="bench"), JobOptions(now_ms=int(sys.argv[3]), tables=sys.argv[1]))
 """

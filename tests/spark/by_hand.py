@@ -13,7 +13,7 @@ from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage
-from rmqctl.pipeline.places import fetch_found
+from rmqctl.pipeline.source.places import fetch_found
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from tests.real.harness.cluster import Cluster
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.rules.health import Observation
 from rmqctl.text.times import iso_time
 

@@ -16,11 +16,11 @@ from rmqctl.client.access import Access
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage
-from rmqctl.pipeline.job import JobOptions, Outcome
-from rmqctl.pipeline.jobs.audit import JOB, audit
-from rmqctl.pipeline.places import fetch_found
-from rmqctl.pipeline.running import look_first
-from rmqctl.pipeline.tables import AUDIT, PARTITIONS, SCHEMAS, read_table, replace_partitions
+from rmqctl.pipeline.jobs.audit.job import JOB, audit
+from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.run import look_first
+from rmqctl.pipeline.source.places import fetch_found
+from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, read_table, replace_partitions
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster

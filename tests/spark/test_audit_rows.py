@@ -14,10 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rmqctl.admin.messages.rules.trace import trace_steps
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.trace import TraceEvent
-from rmqctl.pipeline import audit_rows as rows
-from rmqctl.pipeline import trace_rows
-from rmqctl.pipeline.hours import HOUR_MS
-from rmqctl.pipeline.tables import AUDIT, SCHEMAS
+from rmqctl.pipeline.jobs.audit import rows, trace_rows
+from rmqctl.pipeline.tables.hours import HOUR_MS
+from rmqctl.pipeline.tables.schemas import AUDIT, SCHEMAS
 from rmqctl.protocol.trace import decode_trace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

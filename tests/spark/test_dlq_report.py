@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from rmqctl.client.access import Access
 from rmqctl.errors import NotFoundError
-from rmqctl.pipeline import dead_letters as rows
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.dlq_report import JOB
-from rmqctl.pipeline.running import look_first
-from rmqctl.pipeline.tables import DEAD_LETTERS, SCHEMAS, read_table
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.dlq_report import rows
+from rmqctl.pipeline.jobs.dlq_report.job import JOB
+from rmqctl.pipeline.run import look_first
+from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, SCHEMAS, read_table
 from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
 

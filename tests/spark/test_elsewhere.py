@@ -54,8 +54,8 @@ reader = spark.read.format("rocketmq").option("nameServers", namesrv).option("to
 bodies = sorted(row.body.decode() for row in reader.load().collect())
 
 def place(_):
-    import rmqctl.pipeline.reading
-    return rmqctl.pipeline.reading.__file__
+    import rmqctl.pipeline.source.tasks
+    return rmqctl.pipeline.source.tasks.__file__
 
 places = sorted(set(spark.sparkContext.parallelize(range(4), 4).map(place).collect()))
 print(json.dumps([spark.sparkContext.master, bodies, places]))
@@ -75,8 +75,8 @@ bodies = sorted(row.body.decode() for row in reader.load().collect())
 
 def find(_):
     import pyarrow
-    import rmqctl.pipeline.reading
-    yield pyarrow.RecordBatch.from_pydict({"file": [rmqctl.pipeline.reading.__file__]})
+    import rmqctl.pipeline.source.tasks
+    yield pyarrow.RecordBatch.from_pydict({"file": [rmqctl.pipeline.source.tasks.__file__]})
 
 files = [row.file for row in spark.range(1).mapInArrow(find, "file string").collect()]
 print(json.dumps([type(spark).__module__, bodies, files]))

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rmqctl.pipeline.places import fetch_found
+from rmqctl.pipeline.source.places import fetch_found
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.waiting import wait_until
 

@@ -24,12 +24,19 @@ import rmqctl
 from rmqctl.client.access import Access
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.fleet import STRATEGIES
-from rmqctl.pipeline.job import JobOptions, Outcome
-from rmqctl.pipeline.jobs.fleet_whatif import JOB
-from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
-from rmqctl.pipeline.running import check_options
-from rmqctl.pipeline.tables import ALLOC_WHATIF, OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.jobs.fleet_whatif.fleet import STRATEGIES
+from rmqctl.pipeline.jobs.fleet_whatif.job import JOB
+from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
+from rmqctl.pipeline.run import check_options
+from rmqctl.pipeline.tables.schemas import (
+    ALLOC_WHATIF,
+    OFFSET_SNAPSHOTS,
+    PARTITIONS,
+    SCHEMAS,
+    replace_partitions,
+    table_path,
+)
 from rmqctl.rules.allocate import Options
 from rmqctl.whatif.allocation import try_strategy
 from rmqctl.whatif.changes import Changes
@@ -281,7 +288,7 @@ def test_without_snapshots(tables: _Tables) -> None:
         ({"changes": ("+1 client", "+1 clients")}, "The change +1 client is named twice."),
         ({"changes": ("more",)}, "Invalid change 'more'."),
         ({"since": "now", "until": "1h"}, "--since is after --until."),
-        ({"since": "whenever"}, "--since: 'whenever' is no"),
+        ({"since": "whenever"}, "--since: invalid time 'whenever'"),
     ],
 )
 def test_mistakes_are_told_before_spark_starts(options: dict[str, Any], sentence: str) -> None:
@@ -353,8 +360,8 @@ def test_what_is_foretold_of_a_real_group_comes(tables: _Tables, cluster: Cluste
 
 _ELSEWHERE = """
 import json, sys
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.fleet_whatif import JOB
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.fleet_whatif.job import JOB
 from rmqctl.pipeline.session import start_session
 
 folder, remote = sys.argv[1], sys.argv[2:]

@@ -19,12 +19,12 @@ from pyspark.sql import Row, SparkSession
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.job import JobOptions, Outcome
-from rmqctl.pipeline.jobs.lag import JOB
-from rmqctl.pipeline.lag_facts import Tasks, window_facts
-from rmqctl.pipeline.lag_report import facts_of_row, queue_of
-from rmqctl.pipeline.queue_windows import Windows
-from rmqctl.pipeline.tables import LAG_TREND
+from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.jobs.lag.facts import Tasks, window_facts
+from rmqctl.pipeline.jobs.lag.groups import facts_of_row, queue_of
+from rmqctl.pipeline.jobs.lag.job import JOB
+from rmqctl.pipeline.jobs.lag.queue_windows import Windows
+from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, find_stuck, judge
 from rmqctl.text.times import iso_time
 
@@ -405,7 +405,9 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
     assert (facts["windowMs"], facts["windowCount"], facts["stuckCount"]) == (HOUR_MS, 1, 1)
     page = (tmp_path / "report.html").read_text()
     assert [each.path for each in outcome.written][1] == str(tmp_path / "report.html")
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == page.count('<table class="heat">') == 2
+    # Only one of the groups changed owners.
+    assert page.count("changed owner in each window") == 1
     assert "Orders@broker-a:0" in page
 
 
@@ -489,8 +491,8 @@ def test_names_of_the_cluster_are_no_html(spark: SparkSession, tmp_path: Path) -
 
 _CONNECT = """
 import json, sys
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.session import start_session
 
 spark = start_session(remote="local[2]")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.message_rows import ARROW_TYPES, arrow_schema, to_batch
+from rmqctl.pipeline.source.message_rows import ARROW_TYPES, arrow_schema, to_batch
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from tests.protocol.records import V1, V2, Record, properties_text
 from tests.protocol.strategies import INT32, INT64

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from rmqctl.client.access import Access
 from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.ranges import QueueRange
-from rmqctl.pipeline.reading import Task, read_batches
+from rmqctl.pipeline.source.ranges import QueueRange
+from rmqctl.pipeline.source.tasks import Task, read_batches
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import VERSIONS
 

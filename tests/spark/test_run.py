@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rmqctl.errors import DeadlineError, NotFoundError, RmqctlError, UnreachableError, UsageError
-from rmqctl.pipeline.job import Job, JobOptions, Outcome
-from rmqctl.pipeline.running import SparkPlace, Step, _watched, explain, run_jobs
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, Outcome
+from rmqctl.pipeline.run import SparkPlace, Step, _watched, explain, run_jobs
 from tests.cli.calls import closed_address
 from tests.real.harness.cluster import Cluster
 from tests.schemas import check_document
@@ -175,7 +175,7 @@ def _job(name: str, outcome: Outcome | Exception) -> Job:
 
 
 def test_after_a_job_that_fails_none_is_begun(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    monkeypatch.setattr("rmqctl.pipeline.running.start_session", lambda **_: spark)
+    monkeypatch.setattr("rmqctl.pipeline.run.start_session", lambda **_: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     jobs = [_job("first", Outcome()), _job("second", ValueError("odd")), _job("third", Outcome())]
     heard: list[str] = []

@@ -27,13 +27,14 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, write_sample
-from rmqctl.pipeline import compaction
-from rmqctl.pipeline.compaction import compact
-from rmqctl.pipeline.job import JobOptions, Outcome
-from rmqctl.pipeline.jobs.snapshot import JOB
-from rmqctl.pipeline.snapshots import SCHEMA, Hour, hour_of, write_rows
-from rmqctl.pipeline.table_files import TableFiles
-from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS
+from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.jobs.snapshot import compaction
+from rmqctl.pipeline.jobs.snapshot.compaction import compact
+from rmqctl.pipeline.jobs.snapshot.job import JOB
+from rmqctl.pipeline.jobs.snapshot.rows import SCHEMA, write_rows
+from rmqctl.pipeline.tables.files import TableFiles
+from rmqctl.pipeline.tables.hours import Hour, hour_of
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.mqadmin import consumer_progress
 
@@ -288,8 +289,8 @@ _CONNECT = """
 import json, sys
 from rmqctl.client.access import Access
 from rmqctl.errors import UsageError
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.snapshot import JOB
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.session import start_session
 
 namesrv, folder = sys.argv[1:]

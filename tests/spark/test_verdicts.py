@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rmqctl.client.access import Access
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
-from rmqctl.pipeline.tables import LAG_TREND
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
+from rmqctl.pipeline.tables.schemas import LAG_TREND
 from tests.cli.calls import closed_address
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.rmqctl import Rmqctl

@@ -68,4 +68,4 @@ def test_tables_of_several_jobs_follow_one_another(shop: dict[str, str], tmp_pat
     assert {line.split()[0] for line in lines[start + 2 :]} == {
         "accounting", "billing", "mailing", "shipping", "warehouse",
     }  # fmt: skip
-    assert "into" in done.stderr
+    assert "snapshot wrote 40 rows to " in done.stderr

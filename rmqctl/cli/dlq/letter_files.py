@@ -20,7 +20,7 @@ from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
-    from rmqctl.pipeline.letter_parquet import LetterParquet
+    from rmqctl.pipeline.tables.letter_parquet import LetterParquet
 
 
 class LetterRow(Struct, rename="camel", gc=False):
@@ -141,7 +141,7 @@ class _Parquet:
 
 def _parquet(out: BinaryIO) -> LetterFile:
     try:
-        from rmqctl.pipeline.letter_parquet import LetterParquet
+        from rmqctl.pipeline.tables.letter_parquet import LetterParquet
     except ImportError:
         hint = "Run pip install '.[spark]' in a checkout of rmqctl, or use --format jsonl."
         raise UsageError("Parquet needs pyarrow, which is not installed.", hint=hint) from None

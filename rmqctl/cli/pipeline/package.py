@@ -29,7 +29,7 @@ def command(
     from pathlib import Path
 
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.pipeline.packaging import write_package
+    from rmqctl.pipeline.package import write_package
 
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(_COLUMNS, invocation.display)

@@ -16,8 +16,8 @@ from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.pipeline.job import Field, Job, Outcome
-    from rmqctl.pipeline.running import Ran
+    from rmqctl.pipeline.jobs.definition import Field, Job, Outcome
+    from rmqctl.pipeline.run import Ran
 
 HELP = """\b
 Examples:
@@ -126,9 +126,9 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     import time
 
-    from rmqctl.pipeline.job import JobOptions
     from rmqctl.pipeline.jobs import load_jobs
-    from rmqctl.pipeline.running import SparkPlace, check_options, look_first, run_jobs
+    from rmqctl.pipeline.jobs.definition import JobOptions
+    from rmqctl.pipeline.run import SparkPlace, check_options, look_first, run_jobs
     from rmqctl.pipeline.session import require_spark
 
     from .run_progress import RunProgress

@@ -12,8 +12,8 @@ from rmqctl.cli.output.text import may_redraw, printable
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from rmqctl.pipeline.job import Job
-    from rmqctl.pipeline.running import Step
+    from rmqctl.pipeline.jobs.definition import Job
+    from rmqctl.pipeline.run import Step
 
 _AFTER_S = 1.0
 

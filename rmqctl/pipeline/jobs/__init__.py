@@ -1,4 +1,7 @@
-"""The jobs of `pipeline run`, one file each. Their names are listed here, so that listing them imports no job."""
+"""The jobs of `pipeline run`, each in a folder with what only that job uses.
+
+Their names are listed here, so that listing them imports no job.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rmqctl.text.names import hint_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqctl.pipeline.job import Job
+    from .definition import Job
 
 # In the order in which they are usually run.
 JOBS = {
@@ -35,5 +38,5 @@ def load_jobs(names: Iterable[str]) -> list[Job]:
             )
         if any(job.name == name for job in jobs):
             raise UsageError(f"The job {name} is named twice.")
-        jobs.append(import_module(f"{__name__}.{name.replace('-', '_')}").JOB)
+        jobs.append(import_module(f"{__name__}.{name.replace('-', '_')}.job").JOB)
     return jobs

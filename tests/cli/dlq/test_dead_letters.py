@@ -194,7 +194,7 @@ def test_without_pyarrow_parquet_says_what_to_install(
     scene: _Scene, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "rmqctl.pipeline.letter_parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "rmqctl.pipeline.tables.letter_parquet", raising=False)
     result = call(capsys, "dlq", "export", "G", "--to", str(tmp_path / "letters.parquet"))
     assert (result.code, "pyarrow" in result.err) == (2, True)
     assert not [*tmp_path.glob("*letters*"), *tmp_path.glob(".rmqctl-*")]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.pipeline.job import JobOptions, Outcome, Written
 from rmqctl.pipeline.jobs import JOBS, load_jobs
-from rmqctl.pipeline.running import Ran
+from rmqctl.pipeline.jobs.definition import JobOptions, Outcome, Written
+from rmqctl.pipeline.run import Ran
 from tests.cli.calls import call, closed_address, spawn
 
 Captured = pytest.CaptureFixture[str]
@@ -68,7 +68,7 @@ def test_wrong_words_are_refused(capsys: Captured, words: list[str], sentence: s
 
 
 def test_without_pyspark_it_says_what_to_install_before_anybody_is_asked(capsys: Captured) -> None:
-    pytest.importorskip("rmqctl.pipeline.jobs.read")
+    pytest.importorskip("rmqctl.pipeline.jobs.read.job")
     if "pyspark" in sys.modules:
         pytest.fail("these tests run where PySpark is not installed")
     done = call(capsys, "-n", closed_address(), "pipeline", "run", "read", "--topic", "T")

@@ -16,7 +16,7 @@ from .seeding import create_topic, leave, put
 
 @pytest.fixture(autouse=True)
 def _one_session(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    monkeypatch.setattr("rmqctl.pipeline.running.start_session", lambda **_: spark)
+    monkeypatch.setattr("rmqctl.pipeline.run.start_session", lambda **_: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
 

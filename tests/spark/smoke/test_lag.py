@@ -11,10 +11,10 @@ from msgspec import structs
 from pyspark.sql import Row, SparkSession
 
 from rmqctl.client.access import Access
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.lag import JOB
-from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
-from rmqctl.pipeline.tables import LAG_TREND
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.job import JOB
+from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
+from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, snapshot_row, store_rows

@@ -11,9 +11,9 @@ from pyspark.sql import Row, SparkSession
 from rmqctl.admin.offsets.group import fetch_matching_progress
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.snapshot import JOB
-from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.snapshot.job import JOB
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import closed_address
 

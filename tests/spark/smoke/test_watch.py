@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.lag import JOB
-from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
-from rmqctl.pipeline.jobs.snapshot import read_samples
-from rmqctl.pipeline.lag_facts import Tasks, window_facts
-from rmqctl.pipeline.lag_report import facts_of_row, queue_of
-from rmqctl.pipeline.queue_windows import Windows
-from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, SCHEMAS, read_table, table_path
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.facts import Tasks, window_facts
+from rmqctl.pipeline.jobs.lag.groups import facts_of_row, queue_of
+from rmqctl.pipeline.jobs.lag.job import JOB
+from rmqctl.pipeline.jobs.lag.queue_windows import Windows
+from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
+from rmqctl.pipeline.jobs.snapshot.job import read_samples
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, SCHEMAS, read_table, table_path
 from rmqctl.rules.health import Health, Settings, judge
 from rmqctl.watch.health import HealthWindow
 from rmqctl.watch.recorder import Recorder

@@ -7,8 +7,9 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, SCHEMAS
+
 from .fleet import NamedChange, State, try_batches
-from .tables import ALLOC_WHATIF, SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -16,17 +16,23 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
-from rmqctl.pipeline.compaction import compact, drop_run
-from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
-from rmqctl.pipeline.snapshots import (
-    Hour,
+from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.tables.files import TableFiles
+from rmqctl.pipeline.tables.hours import Hour, hour_of
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, table_path
+from rmqctl.rules.file_claims import require_fit
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import matching
+from rmqctl.text.words import counted
+
+from .compaction import compact, drop_run
+from .rows import (
     Place,
     Run,
     check_run_id,
     default_run_id,
     find_run,
     find_run_ids,
-    hour_of,
     most_behind,
     progress_rows,
     recording_part,
@@ -35,12 +41,6 @@ from rmqctl.pipeline.snapshots import (
     summary_row,
     write_rows,
 )
-from rmqctl.pipeline.table_files import TableFiles
-from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, table_path
-from rmqctl.rules.file_claims import require_fit
-from rmqctl.text.times import iso_time
-from rmqctl.text.wildcards import matching
-from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

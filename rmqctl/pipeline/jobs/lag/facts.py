@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqctl.pipeline.hours import HOUR_MS, partition_columns
-from rmqctl.pipeline.tables import LAG_TREND, SCHEMAS
-from rmqctl.text.times import iso_time
+from rmqctl.pipeline.tables.hours import hour_of, partition_columns
+from rmqctl.pipeline.tables.schemas import LAG_TREND, SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from rmqctl.pipeline.queue_windows import Windows
+    from .queue_windows import Windows
 
 # The columns that identify a queue of a group, except its cluster, which can be unknown in one snapshot.
 _QUEUE = ("consumer_group", "topic", "broker_name", "queue_id")
@@ -31,22 +30,18 @@ def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFra
 
     since, until = (F.timestamp_millis(F.lit(at_ms)) for at_ms in (since_ms, until_ms))
     rows = snapshots.where((F.col("snapshot_ts") >= since) & (F.col("snapshot_ts") < until))
-    first, last = (_hour(at_ms) for at_ms in (since_ms, until_ms - 1))
+    first, last = (hour_of(at_ms) for at_ms in (since_ms, until_ms - 1))
     hour = F.struct("dt", "hr")
     # The days limit the folders that Spark lists, the hours the files that it reads.
     rows = rows.where(F.col("dt").between(first[0], last[0]))
     return rows.where(hour.between(F.struct(*map(F.lit, first)), F.struct(*map(F.lit, last))))
 
 
-def _hour(at_ms: int) -> tuple[str, int]:
-    return (iso_time(at_ms) or "")[:10], at_ms // HOUR_MS % 24
-
-
-def look_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
-    """Select the columns of offset_snapshots that queue_looks needs, and more columns."""
+def sample_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
+    """Select the columns of offset_snapshots that queue_samples reads, and more columns."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    from rmqctl.pipeline.queue_looks import BETWEEN_NAMES, NAMES
+    from .queue_samples import BETWEEN_NAMES, NAMES
 
     names = F.concat_ws(BETWEEN_NAMES, *(F.coalesce(name, F.lit("")) for name in NAMES)).alias("names")
     return snapshots.select(
@@ -83,14 +78,14 @@ def window_facts(snapshots: DataFrame, windows: Windows, tasks: Tasks, names: Se
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    from rmqctl.pipeline.queue_windows import MADE, facts_of_batches
+    from .queue_windows import MADE, facts_of_batches
 
     at_ms = F.unix_millis("snapshot_ts")
     stretch = F.floor((at_ms - windows.offset_ms) / F.lit(tasks.stretch_ms)) % tasks.stretch_count
     part = F.pmod(F.hash(*_QUEUE), F.lit(tasks.part_count)) if tasks.part_count > 1 else F.lit(0)
     place = (stretch * tasks.part_count + part).cast("int").alias("place")
     placed = (
-        look_columns(snapshots, place).repartitionById(tasks.stretch_count * tasks.part_count, "place").drop("place")
+        sample_columns(snapshots, place).repartitionById(tasks.stretch_count * tasks.part_count, "place").drop("place")
     )
     kinds = dict(part.split(" ") for part in MADE.split(", "))
     made = tuple(kinds if names is None else names)

@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rmqctl.pipeline.queue_looks import (
-    Looks,
+from rmqctl.rules.health import Cause, QueueFacts, Settings, find_stuck, judge
+
+from .queue_samples import (
     Names,
     Numbers,
+    QueueSamples,
     Stretches,
     at_rows,
     encode,
     in_order,
     of_one_log,
-    read_looks,
+    read_samples,
     texts,
 )
-from rmqctl.rules.health import Cause, QueueFacts, Settings, find_stuck, judge
 
 if TYPE_CHECKING:
-    from rmqctl.pipeline.queue_looks import Bools, Floats, Ints
+    from .queue_samples import Bools, Floats, Ints
 
 # The output columns, and their types for Spark: names, QueueFacts, lag and trend, verdict, owners.
 MADE = (
@@ -92,26 +93,26 @@ def _freeze() -> None:
 
 def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
     every_name = Names(table.column("names"))
-    looks = in_order(read_looks(table, every_name))
-    window = (looks.at_ms - windows.offset_ms) // windows.length_ms
+    samples = in_order(read_samples(table, every_name))
+    window = (samples.at_ms - windows.offset_ms) // windows.length_ms
     is_new = np.ones(len(window), np.bool_)
-    is_new[1:] = (looks.queue[1:] != looks.queue[:-1]) | (window[1:] != window[:-1])
+    is_new[1:] = (samples.queue[1:] != samples.queue[:-1]) | (window[1:] != window[:-1])
     stretches = Stretches(np.flatnonzero(is_new), len(is_new))
     starts_ms = window[stretches.starts] * windows.length_ms + windows.offset_ms
     until_ms = np.minimum(starts_ms + windows.length_ms, windows.until_ms)
-    owners = _owners(looks, stretches, every_name.clients)
-    named = _named(every_name, looks.take(stretches.starts))
+    owners = _owners(samples, stretches, every_name.clients)
+    named = _named(every_name, samples.take(stretches.starts))
 
-    looks, stretches, has_max_gone_back = of_one_log(looks, stretches)
-    facts = _queue_facts(looks, stretches, until_ms)
+    samples, stretches, has_max_gone_back = of_one_log(samples, stretches)
+    facts = _queue_facts(samples, stretches, until_ms)
     facts["has_max_gone_back"] = has_max_gone_back
     columns = {
         "window_start_ms": starts_ms,
         "window_end_ms": starts_ms + windows.length_ms,
         **named,
         **facts,
-        **_lag(looks, stretches),
-        **_trend(looks, stretches),
+        **_lag(samples, stretches),
+        **_trend(samples, stretches),
         **_verdicts(facts),
         **owners,
     }
@@ -124,28 +125,28 @@ def _arrow(column: Any) -> Any:
     return pa.array(column) if isinstance(column, np.ndarray) else column
 
 
-def _named(names: Names, looks: Looks) -> dict[str, Any]:
-    """Return the columns that name the queues of some looks."""
-    places = [column.take(pa.array(looks.place)) for column in names.places]
+def _named(names: Names, samples: QueueSamples) -> dict[str, Any]:
+    """Return the columns that name the queues of some samples."""
+    places = [column.take(pa.array(samples.place)) for column in names.places]
     return {
-        "cluster": texts(names.clusters, looks.cluster),
+        "cluster": texts(names.clusters, samples.cluster),
         **dict(zip(("consumer_group", "topic", "broker_name"), places, strict=True)),
-        "queue_id": looks.queue_id.astype(np.int32),
+        "queue_id": samples.queue_id.astype(np.int32),
     }
 
 
 # Facts
 
 
-def _queue_facts(looks: Looks, stretches: Stretches, until_ms: Ints) -> dict[str, Any]:
+def _queue_facts(samples: QueueSamples, stretches: Stretches, until_ms: Ints) -> dict[str, Any]:
     """Return the fields of QueueFacts, except has_max_gone_back, which of_one_log returns."""
-    at_ms, consumer, behind, is_beyond_max = looks.at_ms, looks.consumer, looks.behind, looks.is_beyond_max
-    known, tells = behind.known, behind.known | is_beyond_max | looks.is_none_stored
+    at_ms, consumer, behind, is_beyond_max = samples.at_ms, samples.consumer, samples.behind, samples.is_beyond_max
+    known, tells = behind.known, behind.known | is_beyond_max | samples.is_none_stored
     has_offset = known & consumer.known
     before = stretches.previous(known)
     last, telling, last_offset = stretches.last(known), stretches.last(tells), stretches.last(has_offset)
     lowest, highest = (find(consumer.values, has_offset) for find in (stretches.lowest, stretches.highest))
-    may_be_lost = looks.min.known & consumer.known & ~is_beyond_max
+    may_be_lost = samples.min.known & consumer.known & ~is_beyond_max
     # Known without an offset means an empty queue.
     is_elsewhere = consumer.values != consumer.values[last[stretches.of]]
     moved = stretches.last(known & (is_elsewhere | (behind.values == 0)))
@@ -161,26 +162,26 @@ def _queue_facts(looks: Looks, stretches: Stretches, until_ms: Ints) -> dict[str
         "offset_last": at_rows(consumer.values, last_offset),
         "offset_highest": highest,
         "has_moved": lowest.values != highest.values,
-        "lost_highest": stretches.highest(np.maximum(0, looks.min.values - consumer.values), may_be_lost),
-        "held_count": stretches.count(looks.held.known & (looks.held.values == 1)),
-        "unheld_count": stretches.count(looks.held.known & (looks.held.values == 0)),
+        "lost_highest": stretches.highest(np.maximum(0, samples.min.values - consumer.values), may_be_lost),
+        "held_count": stretches.count(samples.held.known & (samples.held.values == 1)),
+        "unheld_count": stretches.count(samples.held.known & (samples.held.values == 0)),
         "moved_at_ms": at_rows(at_ms, moved),
         "still_from_ms": at_rows(at_ms, stretches.first(known & stretches.since(moved + 1))),
-        "last_timestamp_ms": at_rows(looks.last_ms.values, stretches.last(looks.last_ms.known)),
+        "last_timestamp_ms": at_rows(samples.last_ms.values, stretches.last(samples.last_ms.known)),
         "has_stored": stretches.any(consumer.known),
         "is_beyond_max": (telling >= 0) & is_beyond_max[telling],
-        "is_none_stored": (telling >= 0) & (looks.is_none_stored & ~known)[telling],
+        "is_none_stored": (telling >= 0) & (samples.is_none_stored & ~known)[telling],
     }
 
 
-def _lag(looks: Looks, stretches: Stretches) -> dict[str, Any]:
+def _lag(samples: QueueSamples, stretches: Stretches) -> dict[str, Any]:
     """Return the lag as counted by `offset show`: at the first and the last sample, the maximum, the mean."""
-    behind = looks.behind
+    behind = samples.behind
     # A queue without waiting messages has a lag of 0, even without a committed offset.
-    known = looks.lag.known | (behind.known & (behind.values == 0))
+    known = samples.lag.known | (behind.known & (behind.values == 0))
     count = stretches.count(known)
-    sums = stretches.sum(looks.lag.values.astype(np.float64))
-    lag = Numbers(looks.lag.values, known)
+    sums = stretches.sum(samples.lag.values.astype(np.float64))
+    lag = Numbers(samples.lag.values, known)
     with np.errstate(invalid="ignore"):
         mean = sums / count
     return {
@@ -194,19 +195,19 @@ def _lag(looks: Looks, stretches: Stretches) -> dict[str, Any]:
 # The trend
 
 
-def _trend(looks: Looks, stretches: Stretches) -> dict[str, Any]:
+def _trend(samples: QueueSamples, stretches: Stretches) -> dict[str, Any]:
     """Return compute_trend() of each stretch."""
-    has_both = looks.consumer.known & looks.max.known & ~looks.is_beyond_max
+    has_both = samples.consumer.known & samples.max.known & ~samples.is_beyond_max
     first, last = stretches.first(has_both), stretches.last(has_both)
     has_any = last >= 0
 
     def from_first(values: Ints) -> Ints:
         return np.where(has_both, values - at_rows(values, first).values[stretches.of], 0)
 
-    line = _Line(stretches, has_both, from_first(looks.at_ms))
-    produced, consumed = line.slope(from_first(looks.max.values)), line.slope(from_first(looks.consumer.values))
-    slope = line.slope(from_first(looks.max.values) - from_first(looks.consumer.values))
-    behind = at_rows(looks.max.values - looks.consumer.values, last).values
+    line = _Line(stretches, has_both, from_first(samples.at_ms))
+    produced, consumed = line.slope(from_first(samples.max.values)), line.slope(from_first(samples.consumer.values))
+    slope = line.slope(from_first(samples.max.values) - from_first(samples.consumer.values))
+    behind = at_rows(samples.max.values - samples.consumer.values, last).values
     has_line = has_any & line.is_one
     falls = has_line & (slope < 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -320,17 +321,17 @@ def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
 # Owners
 
 
-def _owners(looks: Looks, stretches: Stretches, clients: Mapping[str, int]) -> dict[str, Any]:
+def _owners(samples: QueueSamples, stretches: Stretches, clients: Mapping[str, int]) -> dict[str, Any]:
     """Return the owner of the queue at the last sample, all known owners, and the number of changes between them."""
-    known = looks.client >= 0
+    known = samples.client >= 0
     before = stretches.previous(known)
-    is_first, is_other = known & (before < 0), known & (before >= 0) & (looks.client != looks.client[before])
+    is_first, is_other = known & (before < 0), known & (before >= 0) & (samples.client != samples.client[before])
     # Each client of a stretch once: pairs of both numbers, in the order of the stretches.
-    pairs = np.unique((stretches.of * (len(clients) + 1) + looks.client)[is_first | is_other])
+    pairs = np.unique((stretches.of * (len(clients) + 1) + samples.client)[is_first | is_other])
     stretch, client = np.divmod(pairs, len(clients) + 1)
     ends = np.searchsorted(stretch, np.arange(len(stretches.starts) + 1)).astype(np.int32)
     return {
-        "client_id": texts(clients, looks.client[stretches.ends]),
+        "client_id": texts(clients, samples.client[stretches.ends]),
         "client_ids": pa.ListArray.from_arrays(pa.array(ends), texts(clients, client)),
         "owner_change_count": stretches.count(is_other),
     }

@@ -42,7 +42,7 @@ class Numbers(NamedTuple):
         return Numbers(self.values[rows], self.known[rows])
 
 
-class Looks(NamedTuple):
+class QueueSamples(NamedTuple):
     """Samples by column. `place`, `cluster` and `client` are indices of names; `queue` is a number per queue.
 
     `behind` and `is_beyond_max` are those of Observation.
@@ -64,10 +64,10 @@ class Looks(NamedTuple):
     is_none_stored: Bools
     client: Ints
 
-    def take(self, rows: Ints | Bools) -> Looks:
+    def take(self, rows: Ints | Bools) -> QueueSamples:
         """Return some rows."""
         columns: list[Any] = [column.take(rows) if isinstance(column, Numbers) else column[rows] for column in self]
-        return Looks(*columns)
+        return QueueSamples(*columns)
 
 
 class Names:
@@ -168,7 +168,7 @@ def encode(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(place, "names", batch.column(place).dictionary_encode())
 
 
-def read_looks(table: pa.Table, names: Names) -> Looks:
+def read_samples(table: pa.Table, names: Names) -> QueueSamples:
     """Return the rows of a table with the columns TAKEN, in their order."""
     numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
@@ -178,7 +178,7 @@ def read_looks(table: pa.Table, names: Names) -> Looks:
     behind, is_beyond_max = _behind(
         numbers["consumer_offset"], numbers["max_offset"], numbers["min_offset"], is_none_stored
     )
-    return Looks(
+    return QueueSamples(
         queue=queue,
         queue_id=queue_id,
         place=names.place,
@@ -229,27 +229,27 @@ def _by_cluster(queue: Ints, cluster: Ints, count: int) -> tuple[Ints, Ints]:
     return queue * (count + 1) + cluster + 1, cluster
 
 
-def in_order(looks: Looks) -> Looks:
-    """Return the looks of each queue by time, one per moment, as rules.health.in_order does."""
-    order = np.lexsort((looks.at_ms, looks.queue))
-    queue, at_ms = looks.queue[order], looks.at_ms[order]
+def in_order(samples: QueueSamples) -> QueueSamples:
+    """Return the samples of each queue by time, one per moment, as rules.health.in_order does."""
+    order = np.lexsort((samples.at_ms, samples.queue))
+    queue, at_ms = samples.queue[order], samples.at_ms[order]
     is_same = (queue[1:] == queue[:-1]) & (at_ms[1:] == at_ms[:-1])
     if not is_same.any():
-        return looks.take(order)
-    columns = (looks.last_ms, looks.held, looks.min, looks.max, looks.consumer)
+        return samples.take(order)
+    columns = (samples.last_ms, samples.held, samples.min, samples.max, samples.consumer)
     rank = [np.where(column.known, column.values, -1) for column in columns]
-    order = np.lexsort((*rank, looks.is_none_stored, looks.behind.known, looks.at_ms, looks.queue))
-    return looks.take(order[np.append(~is_same, True)])
+    order = np.lexsort((*rank, samples.is_none_stored, samples.behind.known, samples.at_ms, samples.queue))
+    return samples.take(order[np.append(~is_same, True)])
 
 
-def of_one_log(looks: Looks, stretches: Stretches) -> tuple[Looks, Stretches, Bools]:
+def of_one_log(samples: QueueSamples, stretches: Stretches) -> tuple[QueueSamples, Stretches, Bools]:
     """Return the rows of each stretch that rules.health.of_one_log keeps, and whether it drops any."""
-    before = stretches.previous(looks.max.known)
-    is_anew = looks.max.known & (before >= 0) & (looks.max.values < looks.max.values[before])
+    before = stretches.previous(samples.max.known)
+    is_anew = samples.max.known & (before >= 0) & (samples.max.values < samples.max.values[before])
     has_gone_back = stretches.any(is_anew)
     if not has_gone_back.any():
-        return looks, stretches, has_gone_back
+        return samples, stretches, has_gone_back
     stays = stretches.since(np.maximum(stretches.last(is_anew), stretches.starts))
     sizes = stretches.count(stays)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    return looks.take(stays), Stretches(starts, int(stays.sum())), has_gone_back
+    return samples.take(stays), Stretches(starts, int(stays.sum())), has_gone_back

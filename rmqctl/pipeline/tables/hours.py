@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 HOUR_MS = 3_600_000
+
+
+class Hour(NamedTuple):
+    """An hour in UTC, by which tables are partitioned: 2026-11-22 and 10."""
+
+    dt: str
+    hr: int
+
+
+def hour_of(at_ms: int) -> Hour:
+    """Return the hour that a time is in."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return Hour(f"{at:%Y-%m-%d}", at.hour)
 
 
 def floor_hour_ms(at_ms: int) -> int:

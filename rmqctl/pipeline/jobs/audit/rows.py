@@ -11,8 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import TIMER_TOPIC
-
-from .hours import partition_columns
+from rmqctl.pipeline.tables.hours import partition_columns
 
 WINDOW_MS = 600_000
 PRODUCED, STORED, CONSUMED = "produced", "stored", "consumed"

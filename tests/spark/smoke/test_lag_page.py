@@ -1,3 +1,5 @@
+"""The page of the job lag. It needs matplotlib, which is where Spark is."""
+
 from __future__ import annotations
 
 import re
@@ -7,9 +9,9 @@ from typing import Any
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.html_report import Page, render_page
-from rmqctl.pipeline.lag_report import count_health, group_series, skew
-from rmqctl.pipeline.svg_plots import bar_plot, heat_plot, line_plot
+from rmqctl.pipeline.jobs.lag.groups import count_health
+from rmqctl.pipeline.report.lag_page import Page, heat_rows, render_page, summary
+from rmqctl.pipeline.report.plots import lag_plot
 from tests.page.reader import PageReader
 
 HOUR_MS = 3_600_000
@@ -60,8 +62,9 @@ def test_a_page_is_whole_and_needs_nothing_else() -> None:
     assert read.open == []
     assert not {"script", "link", "img", "iframe", "object", "base"} & {tag for tag, _ in read.tags}
     for _, attributes in read.tags:
-        assert not {"src", "href", "srcset", "style", "onload", "onclick"} & attributes.keys()
-    assert re.search(r"url\(|@import|https?:", text) is None
+        assert not {"src", "href", "srcset", "onload", "onclick"} & attributes.keys()
+        assert str(attributes.get("xlink:href", "#")).startswith("#")
+    assert re.search(r"url\((?!#)|@import|https?:", text) is None
     policy = next(each["content"] for each in read.all("meta") if each.get("http-equiv") == "Content-Security-Policy")
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
     assert any(each.get("name") == "viewport" for each in read.all("meta"))
@@ -86,12 +89,15 @@ def test_who_can_not_see_a_plot_is_told() -> None:
     ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     plots = read.all("svg")
-    assert len(plots) == 6
+    assert len(plots) == 2
     for plot in plots:
         assert plot["role"] == "img"
         assert set((plot["aria-labelledby"] or "").split()) <= set(ids)
-    assert "From 10 to 40, maximum 40 at 11-10 13:00 UTC. 1 of 4 are unknown." in "".join(read.words)
-    assert len(read.all("table")) == len(read.all("caption")) == 5
+    words = "".join(read.words)
+    assert "From 10 to 40, maximum 40 at 11-10 13:00 UTC. 1 of 4 are unknown." in words
+    assert "Changes of owners: From 0 to 1, maximum 2 at 11-10 11:00 UTC." in words
+    assert summary([1], [None]) == "All values are unknown."
+    assert len(read.all("table")) == len(read.all("caption")) == 7
     assert {each.get("scope") for each in read.all("th")} == {"col", "row"}
     assert read.all("html") == [{"lang": "en"}]
 
@@ -141,71 +147,73 @@ def test_what_is_not_there_has_no_heading() -> None:
 
 
 def test_there_are_more_than_a_table_shows() -> None:
-    page = _page(*(_row(f"G{number}") for number in range(120)))._replace(group_count=500)
+    page = _page(*(_row(f"G{number}") for number in range(120)))._replace(group_count=500, series={})
     words = "".join(PageReader(render_page(page)).words)
     assert "The worst 120 of 500 groups, worst first" in words
     assert "The first 100 of 120 queues." in words
 
 
-# Plots
-
-_TIMES = ([0, 100, 200, 300], [100, 200, 300, 400])
-
-
-def test_a_line_has_gaps_where_nothing_is_known() -> None:
-    plot = line_plot("k", "Lag", *_TIMES, [0, 50, None, 100])
-    (points,) = re.findall(r'points="([^"]*)"', plot)
-    # From 64 to 632: times 100 and 200 of 400; 0 is at the bottom, 158, half of the most in the middle.
-    assert points == "206.0,158.0 348.0,83.0"
-    assert re.findall(r'<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"', plot) == [("632.0", "8.0")]
-    assert line_plot("k", "Lag", *_TIMES, [None] * 4).count("All values are unknown.") == 1
-    assert "<polyline" in line_plot("k", "Lag", *_TIMES, [0, 0, 0, 0])
+def test_a_line_has_gaps_where_the_lag_is_unknown() -> None:
+    line = _lines([0, 50, None, 100])[0]
+    # From the first to the second; the last one is only a point.
+    assert [name for name, _, _ in line] == ["M", "L", "M"]
+    (x0, y0), (x1, y1), (x2, y2) = ((x, y) for _, x, y in line)
+    assert x2 - x1 == pytest.approx(2 * (x1 - x0), rel=1e-4)
+    assert y0 - y2 == pytest.approx(2 * (y0 - y1), rel=1e-4)
+    assert _lines([None] * 4)[0] == []
+    assert {y for _, _, y in _lines([0, 0, 0, 0])[0]} == {_lines([0, 50, None, 100])[0][0][2]}
 
 
-def test_bars_stand_on_the_ground() -> None:
-    bars = re.findall(
-        r'class="bar"[^>]* y="([\d.]+)"[^>]* height="([\d.]+)"', bar_plot("k", "Changes", *_TIMES, [0, 1, 2, 4])
-    )
-    assert [float(y) + float(height) for y, height in bars] == [68.0] * 4
-    assert [float(height) for _, height in bars] == [0, 15, 30, 60]
+_STEP = re.compile(r"([ML]) ([\d.]+) ([\d.]+)")
+
+
+def _lines(lag: list[int | None]) -> list[list[tuple[str, float, float]]]:
+    """Return the steps of the lines of a plot."""
+    _, shapes = lag_plot("k", [0, 100, 200, 300], [100, 200, 300, 400], lag, [0] * 4, [""] * 4)
+    paths = re.findall(r'<path d="([^"]*)"[^>]*style="[^"]*stroke: var\(--line\); stroke-width: 1.5', shapes)
+    return [[(name, float(x), float(y)) for name, x, y in _STEP.findall(path)] for path in paths] or [[]]
+
+
+def test_bars_count_changes_of_owners() -> None:
+    def heights(changes: list[int]) -> list[float]:
+        titles = [f"<{count}>" for count in changes]
+        _, shapes = lag_plot("k", [0, 100, 200, 300], [100, 200, 300, 400], [1] * 4, changes, titles)
+        found = re.findall(r"<g><title>&lt;(\d)&gt;</title>\s*<path d=\"([^\"]*)\"", shapes)
+        assert [int(count) for count, _ in found] == (changes if any(changes) else [])
+        tops = [[float(y) for _, _, y in _STEP.findall(path)] for _, path in found]
+        assert len({max(ys) for ys in tops}) <= 1
+        return [max(ys) - min(ys) for ys in tops]
+
+    none, one, two, four = heights([0, 1, 2, 4])
+    assert none == 0
+    assert (two, four) == (pytest.approx(2 * one, rel=1e-4), pytest.approx(4 * one, rel=1e-4))
+    assert heights([0, 0, 0, 0]) == []
 
 
 def test_a_map_is_darker_where_there_is_more() -> None:
-    plot = heat_plot(
-        "k", "Lag", *_TIMES, {"T@b:0": [(0, "OK"), (9, "WARN"), (None, "UNKNOWN"), (99, "STALL")], "T@b:1": [None] * 4}
+    queues = [MessageQueue("T", "b", queue_id) for queue_id in range(2)]
+    # Nothing was recorded between 200 and 300.
+    found = heat_rows(
+        [0, 100, 300],
+        100,
+        {queues[0]: [(0, "OK"), (9, "WARN"), (99, "STALL")], queues[1]: [None, (None, "UNKNOWN"), None]},
     )
-    shades = [float(shade) for shade in re.findall(r'fill-opacity="([\d.]+)"', plot)]
+    (mq, cells), (_, others) = found
+    assert mq == queues[0]
     # log(10) is half of log(100).
-    assert shades == [0.06, 0.53, 1.0]
-    assert plot.count('class="blank"') == 1
-    assert plot.count("<rect") == 4
-    assert "T@b:0 01-01 00:00: 9, WARN" in plot
-    assert "1. T@b:0; 2. T@b:1" in plot
+    assert [cell and round(cell[2], 2) for cell in cells] == [0.06, 0.53, None, 1.0]
+    assert [cell and cell[0] for cell in cells] == [0, 9, None, 99]
+    assert [cell and cell[1] for cell in others] == [None, "T@b:1 01-01 00:00: unknown, UNKNOWN", None, None]
+    assert cells[1] is not None
+    assert cells[1][1] == "T@b:0 01-01 00:00: 9, WARN"
 
 
-# What is drawn
-
-
-def test_series_are_by_window() -> None:
-    def row(hour: int, queue_id: int, lag: int | None, changes: int = 0) -> dict[str, Any]:
-        start_ms = START_MS + hour * HOUR_MS
-        return {
-            "window_start_ms": start_ms, "window_end_ms": start_ms + HOUR_MS, "topic": "T", "broker_name": "b",
-            "queue_id": queue_id, "lag_last": lag, "lag_max": lag, "status": "OK", "owner_change_count": changes,
-        }  # fmt: skip
-
-    series = group_series([row(1, 0, 5, 1), row(0, 0, 3), row(0, 1, 4), row(2, 0, None), row(2, 1, 8, 2)])
-    assert series["startsMs"] == [START_MS, START_MS + HOUR_MS, START_MS + 2 * HOUR_MS]
-    assert (series["lag"], series["ownerChanges"]) == ([7, 5, None], [0, 1, 2])
-    assert series["queues"] == {
-        MessageQueue("T", "b", 0): [(3, "OK"), (5, "OK"), (None, "OK")],
-        MessageQueue("T", "b", 1): [(4, "OK"), None, (8, "OK")],
-    }
-
-
-@pytest.mark.parametrize(
-    ("values", "wanted"),
-    [([1, 1, 1], 1.0), ([6, 0, 0], 3.0), ([3, 1], 1.5), ([5], 1.0), ([0, 0], None), ([], None), ([3, None], None)],
-)
-def test_skew_is_the_most_over_the_mean(values: list[float | None], wanted: float | None) -> None:
-    assert skew(values) == wanted
+def test_a_map_has_text_for_each_cell() -> None:
+    read = PageReader(render_page(_page(_row("G"))))
+    cells = read.all("i")
+    assert [each.get("class") for each in cells] == [None, "blank", None]
+    assert [each["title"] for each in cells] == [
+        "G@b:1 11-10 09:00: 10, STALL",
+        "G@b:1 11-10 10:00: unknown, STALL",
+        "G@b:1 11-10 11:00: 30, STALL",
+    ]

@@ -6,9 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.pipeline.tables.hours import HOUR_MS, partition_columns
 from rmqctl.rules.dead_letters import GivenUp
-
-from .hours import HOUR_MS, partition_columns
 
 # The columns of format("rocketmq") that are read for dead letters.
 MESSAGES = (

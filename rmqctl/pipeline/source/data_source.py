@@ -19,16 +19,16 @@ from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline import FORMAT
 from rmqctl.text.names import hint_for
 
-from . import FORMAT
 from .hints import with_hints
 from .message_rows import SPARK_SCHEMA, SPARK_TYPES
 from .options import Bound, Place, SourceOptions, read_sink_options, read_source_options
 from .places import Found, Loss, fetch_found, fetch_places, losses_as_error
 from .ranges import QueueRange, admit, offsets_as_json, offsets_of_json, share_out
-from .reading import Task, read_batches
 from .sink import MessageStreamWriter, MessageWriter
+from .tasks import Task, read_batches
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow

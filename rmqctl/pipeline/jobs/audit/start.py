@@ -15,10 +15,9 @@ from rmqctl.client.core import Client
 from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group
 from rmqctl.model.route import ClusterInfo
+from rmqctl.pipeline.jobs.retained import fetch_held_since, fetch_retained
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.message_filters.tags import parse_tags
-
-from .retained import fetch_held_since, fetch_retained
 
 Offset = tuple[str, str, int, str, int]
 # Broker, queue of DELAY_TOPIC, and the offset up to which its messages were delivered.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted
 
-from .audit_start import Found
-from .job import JobOptions, Outcome
+from .start import Found
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from .audit_rows import Span
+    from .rows import Span
 
 SHOWN_COUNT = 20
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqctl.errors import UsageError
 from rmqctl.page.file import replace_file, require_file
-from rmqctl.pipeline.hours import HOUR_MS
-from rmqctl.pipeline.html_report import Page, render_page
-from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
-from rmqctl.pipeline.lag_facts import Tasks, share_out, taken_between, trend_rows, window_facts
-from rmqctl.pipeline.lag_report import count_health, group_rows, group_series
-from rmqctl.pipeline.tables import (
+from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.report.lag_page import Page, render_page
+from rmqctl.pipeline.session import require_modules
+from rmqctl.pipeline.tables.hours import HOUR_MS
+from rmqctl.pipeline.tables.schemas import (
     LAG_TREND,
     OFFSET_SNAPSHOTS,
     PARTITIONS,
@@ -30,10 +29,13 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
+from .facts import Tasks, share_out, taken_between, trend_rows, window_facts
+from .groups import count_health, group_rows, group_series
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rmqctl.pipeline.queue_windows import Windows
+    from .queue_windows import Windows
 
 _WINDOW_MS = HOUR_MS
 _LEAST_WINDOW_MS = 60_000
@@ -118,6 +120,7 @@ def _check(options: JobOptions) -> None:
         options.time_ms(name, 0)
     if options.html is not None:
         require_file("--html", options.html)
+        require_modules({"matplotlib": "Matplotlib"})
 
 
 def _run(spark: SparkSession, options: JobOptions) -> Outcome:
@@ -126,7 +129,7 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
 
 
 def _judge(spark: SparkSession, options: JobOptions) -> Outcome:
-    from rmqctl.pipeline.queue_windows import Windows
+    from .queue_windows import Windows
 
     length_ms = window_ms(options)
     table = read_table(spark, table_path(options.tables, OFFSET_SNAPSHOTS), SCHEMAS[OFFSET_SNAPSHOTS])

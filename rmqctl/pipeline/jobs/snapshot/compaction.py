@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rmqctl.errors import RmqctlError
+from rmqctl.pipeline.tables.files import TableFile, TableFiles
+from rmqctl.pipeline.tables.hours import Hour, hour_of
 
-from .snapshots import KEYS, MERGED, SCHEMA, Hour, Place, hour_of
-from .table_files import TableFile, TableFiles
+from .rows import KEYS, MERGED, SCHEMA, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -14,8 +14,8 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
-from rmqctl.pipeline.options import options_of, read_source_options
+from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.source.options import options_of, read_source_options
 from rmqctl.protocol.properties import split_keys
 from rmqctl.text.times import iso_time
 

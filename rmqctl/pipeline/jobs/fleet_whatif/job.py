@@ -6,21 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.pipeline.fleet import CHANGES, STRATEGIES, NamedChange, parse_change, strategy_name
-from rmqctl.pipeline.fleet_frames import (
-    LATEST,
-    find_worst,
-    groups_with_queues,
-    latest_snapshots,
-    name_groups,
-    of_hours,
-    of_snapshots,
-    summarise,
-    try_groups,
-    with_others,
-)
-from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
-from rmqctl.pipeline.tables import (
+from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.tables.schemas import (
     ALLOC_WHATIF,
     OFFSET_SNAPSHOTS,
     PARTITIONS,
@@ -33,6 +20,20 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted, listed
 from rmqctl.whatif.trying import require_known
+
+from .fleet import CHANGES, STRATEGIES, NamedChange, parse_change, strategy_name
+from .frames import (
+    LATEST,
+    find_worst,
+    groups_with_queues,
+    latest_snapshots,
+    name_groups,
+    of_hours,
+    of_snapshots,
+    summarise,
+    try_groups,
+    with_others,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from rmqctl import errors
 from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, Outcome
 
-from .job import Job, JobOptions, Outcome
 from .session import is_submitted, start_session
 
 if TYPE_CHECKING:

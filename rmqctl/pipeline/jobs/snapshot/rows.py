@@ -13,10 +13,10 @@ from rmqctl.errors import UsageError
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.observe.recording import RecordedSample
 from rmqctl.observe.sampled_progress import is_held, is_none_stored, sample_progress
+from rmqctl.pipeline.tables.files import TableFiles
+from rmqctl.pipeline.tables.hours import Hour, hour_of
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions
 from rmqctl.rules.totals import total
-
-from .table_files import TableFiles
-from .tables import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,13 +32,6 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 
 
-class Hour(NamedTuple):
-    """An hour in UTC, by which tables are partitioned: 2026-11-22 and 10."""
-
-    dt: str
-    hr: int
-
-
 class Place(NamedTuple):
     """A part of the table."""
 
@@ -51,12 +44,6 @@ class Run(NamedTuple):
 
     run_id: str
     at_ms: int
-
-
-def hour_of(at_ms: int) -> Hour:
-    """Return the hour that a time is in."""
-    at = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return Hour(f"{at:%Y-%m-%d}", at.hour)
 
 
 def default_run_id(now_ms: int) -> str:

@@ -19,11 +19,11 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
-from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
-from rmqctl.pipeline.options import options_of
-from rmqctl.pipeline.retained import fetch_held_since, fetch_retained
-from rmqctl.pipeline.tables import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.jobs.retained import fetch_held_since, fetch_retained
+from rmqctl.pipeline.source.options import options_of
+from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
+from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import agreeing, counted
@@ -92,7 +92,7 @@ async def _ask(client: Client, options: JobOptions) -> _Found:
 def _run(spark: SparkSession, options: JobOptions) -> Outcome:
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    from rmqctl.pipeline import dead_letters as rows
+    from . import rows
 
     access = options.cluster()
     since_ms, until_ms = _range(options)

@@ -14,14 +14,15 @@ from rmqctl.errors import UsageError
 from rmqctl.model.names import DELAY_TOPIC
 from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.audit_report import SHOWN_COUNT, audit_notes, audit_outcome
-from rmqctl.pipeline.audit_start import Found, fetch_audit_start
-from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
-from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
-from rmqctl.pipeline.options import options_of
-from rmqctl.pipeline.tables import AUDIT, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.source.options import options_of
+from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
+from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, replace_partitions, table_path
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import is_pattern
+
+from .report import SHOWN_COUNT, audit_notes, audit_outcome
+from .start import Found, fetch_audit_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,8 +69,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     Group offsets are read first, and traces at least `traces_after_s` seconds later: a message before a group's offset
     that has no trace counts as lost only if its trace had time to arrive.
     """
-    from rmqctl.pipeline import audit_rows as rows
-    from rmqctl.pipeline import trace_rows
+    from . import rows, trace_rows
 
     access, topics = options.cluster(), tuple(dict.fromkeys(options.topics))
     since_ms, until_ms = _hours(options)

@@ -1,0 +1,1 @@
+"""The job `snapshot`, and the table of offsets."""

@@ -1,0 +1,1 @@
+"""The tables: their columns and partitions, and their files."""
