@@ -14,7 +14,15 @@ _SHOWN = 100  # rows of a table
 _CELL_ROWS = 30  # queues of a heat map
 
 # The maximum lag and the health of a queue in one window.
-Cell = tuple[int | None, str]
+Lag = tuple[int | None, str]
+
+
+class HeatCell(NamedTuple):
+    """A queue in one window: its lag, the lag in words, and a shade from 0 to 1."""
+
+    lag: int | None
+    title: str
+    shade: float
 
 
 class Page(NamedTuple):
@@ -84,33 +92,30 @@ def _drawing(key: str, row: Mapping[str, Any], series: Mapping[str, Any]) -> dic
 
 
 def heat_rows(
-    starts_ms: Sequence[int], window_ms: int, queues: Mapping[MessageQueue, Sequence[Cell | None]]
-) -> list[tuple[MessageQueue, list[tuple[int | None, str, float] | None]]]:
-    """Return one cell (value, title, shade from 0 to 1) per window for each queue, also for windows without a sample.
+    starts_ms: Sequence[int], window_ms: int, queues: Mapping[MessageQueue, Sequence[Lag | None]]
+) -> list[tuple[MessageQueue, list[HeatCell | None]]]:
+    """Return the cells of each queue, one per window; those of windows without a sample are None.
 
-    The shade has a log scale up to the maximum of all queues.
+    Shades have a log scale up to the maximum of all queues.
     """
     most = max(1, *map(_most, queues.values()))
-    rows = []
-    for mq, cells in queues.items():
-        found = dict(zip(starts_ms, cells, strict=True))
-        row: list[tuple[int | None, str, float] | None] = []
-        for at_ms in range(starts_ms[0], starts_ms[-1] + 1, window_ms):
-            cell = found.get(at_ms)
-            if cell is None:
-                row.append(None)
-                continue
-            value, health = cell
-            said = "unknown" if value is None else f"{value:,}"
-            # A tenth of the maximum is still visible.
-            shade = 0.06 + 0.94 * math.log1p(value or 0) / math.log1p(most)
-            row.append((value, f"{mq} {clock(at_ms)}: {said}, {health}", shade))
-        rows.append((mq, row))
+
+    def cell(mq: MessageQueue, at_ms: int, lag: int | None, health: str) -> HeatCell:
+        said = "unknown" if lag is None else f"{lag:,}"
+        # A tenth of the maximum is still visible.
+        shade = 0.06 + 0.94 * math.log1p(lag or 0) / math.log1p(most)
+        return HeatCell(lag, f"{mq} {clock(at_ms)}: {said}, {health}", shade)
+
+    every_ms = range(starts_ms[0], starts_ms[-1] + 1, window_ms)
+    rows: list[tuple[MessageQueue, list[HeatCell | None]]] = []
+    for mq, lags in queues.items():
+        known = {at_ms: cell(mq, at_ms, *lag) for at_ms, lag in zip(starts_ms, lags, strict=True) if lag is not None}
+        rows.append((mq, [known.get(at_ms) for at_ms in every_ms]))
     return rows
 
 
-def _most(cells: Iterable[Cell | None]) -> int:
-    return max((cell[0] for cell in cells if cell is not None and cell[0] is not None), default=-1)
+def _most(lags: Iterable[Lag | None]) -> int:
+    return max((lag[0] for lag in lags if lag is not None and lag[0] is not None), default=-1)
 
 
 def clock(at_ms: int) -> str:

@@ -201,15 +201,16 @@ def test_a_map_is_darker_where_there_is_more() -> None:
     (mq, cells), (_, others) = found
     assert mq == queues[0]
     # log(10) is half of log(100).
-    assert [cell and round(cell[2], 2) for cell in cells] == [0.06, 0.53, None, 1.0]
-    assert [cell and cell[0] for cell in cells] == [0, 9, None, 99]
-    assert [cell and cell[1] for cell in others] == [None, "T@b:1 01-01 00:00: unknown, UNKNOWN", None, None]
+    assert [cell and round(cell.shade, 2) for cell in cells] == [0.06, 0.53, None, 1.0]
+    assert [cell and cell.lag for cell in cells] == [0, 9, None, 99]
+    assert [cell and cell.title for cell in others] == [None, "T@b:1 01-01 00:00: unknown, UNKNOWN", None, None]
     assert cells[1] is not None
-    assert cells[1][1] == "T@b:0 01-01 00:00: 9, WARN"
+    assert cells[1].title == "T@b:0 01-01 00:00: 9, WARN"
 
 
 def test_a_map_has_text_for_each_cell() -> None:
     read = PageReader(render_page(_page(_row("G"))))
+    assert "G@b:1" in read.words
     cells = read.all("i")
     assert [each.get("class") for each in cells] == [None, "blank", None]
     assert [each["title"] for each in cells] == [
