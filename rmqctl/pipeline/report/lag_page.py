@@ -77,6 +77,7 @@ def _drawing(key: str, row: Mapping[str, Any], series: Mapping[str, Any]) -> dic
     box, shapes = lag_plot(key, starts_ms, ends_ms, series["lag"], changes, titles)
     queues = sorted(series["queues"].items(), key=lambda item: (-_most(item[1]), item[0]))
     shown = dict(sorted(queues[:_CELL_ROWS]))
+    most = _most(queues[0][1])
     return {
         "key": key,
         "row": row,
@@ -85,25 +86,25 @@ def _drawing(key: str, row: Mapping[str, Any], series: Mapping[str, Any]) -> dic
         "lag": summary(ends_ms, series["lag"]),
         "changes": summary(ends_ms, changes) if any(changes) else "",
         "queue_count": len(queues),
-        "most": max(0, *map(_most, shown.values())),
-        "rows": heat_rows(starts_ms, ends_ms[0] - starts_ms[0], shown),
+        "most": max(0, most),
+        "rows": heat_rows(starts_ms, ends_ms[0] - starts_ms[0], shown, most),
         "times": [clock(at_ms) for at_ms in (starts_ms[0], (starts_ms[0] + ends_ms[-1]) // 2, ends_ms[-1])],
     }
 
 
 def heat_rows(
-    starts_ms: Sequence[int], window_ms: int, queues: Mapping[MessageQueue, Sequence[Lag | None]]
+    starts_ms: Sequence[int], window_ms: int, queues: Mapping[MessageQueue, Sequence[Lag | None]], most: int
 ) -> list[tuple[MessageQueue, list[HeatCell | None]]]:
     """Return the cells of each queue, one per window; those of windows without a sample are None.
 
-    Shades have a log scale up to the maximum of all queues.
+    Shades have a log scale up to `most`, the maximum of all queues.
     """
-    most = max(1, *map(_most, queues.values()))
+    full = math.log1p(max(1, most))
 
     def cell(mq: MessageQueue, at_ms: int, lag: int | None, health: str) -> HeatCell:
         said = "unknown" if lag is None else f"{lag:,}"
         # A tenth of the maximum is still visible.
-        shade = 0.06 + 0.94 * math.log1p(lag or 0) / math.log1p(most)
+        shade = 0.06 + 0.94 * math.log1p(lag or 0) / full
         return HeatCell(lag, f"{mq} {clock(at_ms)}: {said}, {health}", shade)
 
     every_ms = range(starts_ms[0], starts_ms[-1] + 1, window_ms)

@@ -34,7 +34,9 @@ _STYLE = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "ytick.left": False,
     "axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True,
 }  # fmt: skip
-_BAR, _OWN_ID = re.compile(r'<g id="bar-(\d+)">'), re.compile(r' id="[\w.]+_\d+"')
+_BAR = re.compile(r'<g id="bar-(\d+)">')
+# Ids that are the same in each figure and that nothing refers to, and the borders of axes, which nothing is outside of.
+_NEEDLESS = re.compile(r' id="[\w.]+_\d+"| clip-path="[^"]*"')
 
 
 def lag_plot(
@@ -79,5 +81,4 @@ def _content(figure: Figure, titles: Sequence[str]) -> tuple[str, Markup]:
     for own, ours in _OF_PAGE.items():
         body = body.replace(own, ours)
     body = _BAR.sub(lambda match: f"<g><title>{escape(titles[int(match[1])])}</title>", body)
-    # The other ids of an element are the same in each figure, and nothing refers to them.
-    return box[1], Markup("<g>" + _OWN_ID.sub("", body.removesuffix("</svg>\n")))  # noqa: S704 -- only titles are text
+    return box[1], Markup("<g>" + _NEEDLESS.sub("", body.removesuffix("</svg>\n")))  # noqa: S704 -- only titles are text

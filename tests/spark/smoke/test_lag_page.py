@@ -61,10 +61,13 @@ def test_a_page_is_whole_and_needs_nothing_else() -> None:
     read = PageReader(text)
     assert read.open == []
     assert not {"script", "link", "img", "iframe", "object", "base"} & {tag for tag, _ in read.tags}
-    for _, attributes in read.tags:
+    for tag, attributes in read.tags:
         assert not {"src", "href", "srcset", "onload", "onclick"} & attributes.keys()
         assert str(attributes.get("xlink:href", "#")).startswith("#")
-    assert re.search(r"url\((?!#)|@import|https?:", text) is None
+        if "style" in attributes and tag not in ("g", "path", "text", "use"):
+            assert tag == "i"
+            assert re.fullmatch(r"opacity:[01]\.\d\d", attributes["style"] or "")
+    assert re.search(r"url\(|@import|https?:", text) is None
     policy = next(each["content"] for each in read.all("meta") if each.get("http-equiv") == "Content-Security-Policy")
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
     assert any(each.get("name") == "viewport" for each in read.all("meta"))
@@ -193,12 +196,8 @@ def test_bars_count_changes_of_owners() -> None:
 def test_a_map_is_darker_where_there_is_more() -> None:
     queues = [MessageQueue("T", "b", queue_id) for queue_id in range(2)]
     # Nothing was recorded between 200 and 300.
-    found = heat_rows(
-        [0, 100, 300],
-        100,
-        {queues[0]: [(0, "OK"), (9, "WARN"), (99, "STALL")], queues[1]: [None, (None, "UNKNOWN"), None]},
-    )
-    (mq, cells), (_, others) = found
+    lags = {queues[0]: [(0, "OK"), (9, "WARN"), (99, "STALL")], queues[1]: [None, (None, "UNKNOWN"), None]}
+    (mq, cells), (_, others) = heat_rows([0, 100, 300], 100, lags, 99)
     assert mq == queues[0]
     # log(10) is half of log(100).
     assert [cell and round(cell.shade, 2) for cell in cells] == [0.06, 0.53, None, 1.0]

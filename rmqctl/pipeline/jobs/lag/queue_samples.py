@@ -168,7 +168,7 @@ def encode(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(place, "names", batch.column(place).dictionary_encode())
 
 
-def read_samples(table: pa.Table, names: Names) -> QueueSamples:
+def samples_of(table: pa.Table, names: Names) -> QueueSamples:
     """Return the rows of a table with the columns TAKEN, in their order."""
     numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]

@@ -26,7 +26,7 @@ from .queue_samples import (
     encode,
     in_order,
     of_one_log,
-    read_samples,
+    samples_of,
     texts,
 )
 
@@ -93,7 +93,7 @@ def _freeze() -> None:
 
 def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
     every_name = Names(table.column("names"))
-    samples = in_order(read_samples(table, every_name))
+    samples = in_order(samples_of(table, every_name))
     window = (samples.at_ms - windows.offset_ms) // windows.length_ms
     is_new = np.ones(len(window), np.bool_)
     is_new[1:] = (samples.queue[1:] != samples.queue[:-1]) | (window[1:] != window[:-1])
