@@ -102,7 +102,7 @@ examples: compiled
 
 # Writes the completion scripts and the table of words behind them.
 completions: $(VENV)/.ready
-	$(BIN)/python -m rmqctl.cli.completion_table
+	$(BIN)/python -m rmqctl.cli.completion.table
 
 # The manual pages of all commands; a wheel brings them along (hatch_build.py).
 man: compiled

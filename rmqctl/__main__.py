@@ -23,7 +23,7 @@ def main() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115 -- open until the process ends
 
     if sys.argv[1:2] == ["complete-words"]:
-        from rmqctl.cli.complete import main as complete
+        from rmqctl.cli.completion.words import main as complete
 
         os._exit(complete(sys.argv[2:]))
     from rmqctl.cli.app import run

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct, field
-
+from rmqctl.cli.config.file import ContextConfig, read_context
 from rmqctl.errors import RefusedError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import with_namespace
@@ -17,8 +16,8 @@ from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.filters import Condition, parse_condition
 from rmqctl.text.names import hint_for, one_of
 
-from .config import ContextConfig, read_context
 from .globals import FORMATS, RunState, given_globals
+from .output.display import Display
 
 if TYPE_CHECKING:
     from rmqctl.client.access import Access
@@ -30,50 +29,6 @@ _T = TypeVar("_T")
 _DEFAULT_TIMEOUT_MS = 10_000
 # Options that apply to every cluster.
 _OF_ANY_CLUSTER = ("timeout", "debug")
-
-
-class RunFindings(Struct):
-    """What a run learned about the cluster apart from its result; reported with every result of the run.
-
-    `failures` make each result partial: name servers that report less than others, or missing brokers. `hints` are by
-    the address of a broker that could not be reached.
-    """
-
-    failures: tuple[Failure, ...] = ()
-    warnings: tuple[str, ...] = ()
-    hints: Mapping[str, str] = {}
-
-    def add(self, failures: Iterable[Failure]) -> None:
-        """Add failures, each once: a run may send several requests."""
-        known = {(each.broker_name, each.what, each.error.sentence): each for each in (*self.failures, *failures)}
-        self.failures = tuple(known.values())
-
-    def warn(self, warnings: Iterable[str]) -> None:
-        """Add warnings, each once."""
-        self.warnings = tuple(dict.fromkeys((*self.warnings, *warnings)))
-
-    def as_warnings(self) -> RunFindings:
-        """Return the findings with failures as warnings, for a result that is complete, such as stored messages."""
-        said = [f"{failure.what}: {failure.error.sentence}" for failure in self.failures]
-        return RunFindings((), (*self.warnings, *said), self.hints)
-
-
-class Display(Struct, frozen=True):
-    """How to show a result. `findings` are added while the cluster is queried."""
-
-    format: str = "table"
-    columns: tuple[str, ...] = ()
-    with_headers: bool = True
-    with_notes: bool = True
-    with_color: bool = True
-    conditions: tuple[Condition, ...] = ()
-    sort_keys: tuple[str, ...] = ()
-    findings: RunFindings = field(default_factory=RunFindings)
-
-    @property
-    def shows_all(self) -> bool:
-        """Whether a table has all of its columns."""
-        return self.format in ("wide", "vertical")
 
 
 class Invocation:

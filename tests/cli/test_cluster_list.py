@@ -9,7 +9,7 @@ import pytest
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.status import fetch_broker_statuses
 from rmqctl.cli.cluster import list as cluster_list
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from tests.admin.cluster import BrokerState, Cluster

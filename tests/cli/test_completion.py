@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from rmqctl.changes.journal.rows import TABLES
-from rmqctl.cli import completion_table
-from rmqctl.cli.complete import FILES, complete
-from rmqctl.cli.completion_scripts import FILE_NAMES, SCRIPTS
+from rmqctl.cli.completion import table as completion_table
+from rmqctl.cli.completion.scripts import FILE_NAMES, SCRIPTS
+from rmqctl.cli.completion.words import FILES, complete
 from rmqctl.cli.names_cache import cache_folder, read_names, remember_names
 from rmqctl.cli.registry import COMMANDS
 from tests.admin.cluster import BrokerState, Cluster, Queue
@@ -46,9 +46,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_the_table_and_the_scripts_are_up_to_date() -> None:
     hint = "run `make completions`"
-    assert Path(completion_table.__file__).with_name("completion_words.json").read_text() == (
-        completion_table.make_table()
-    ), hint
+    assert Path(completion_table.__file__).with_name("table.json").read_text() == (completion_table.make_table()), hint
     for shell, name in FILE_NAMES.items():
         assert (_ROOT / "completions" / name).read_text() == SCRIPTS[shell], hint
 
@@ -202,7 +200,9 @@ def test_a_broken_configuration_is_silent(text: str, config_file: Path) -> None:
 
 
 def test_completion_loads_nothing_heavy() -> None:
-    code = "import sys\nfrom rmqctl.cli.complete import main\nmain(sys.argv[1:])\nprint('MODULES', *sys.modules)"
+    code = (
+        "import sys\nfrom rmqctl.cli.completion.words import main\nmain(sys.argv[1:])\nprint('MODULES', *sys.modules)"
+    )
     done = spawn("-n", "n:1", "offset", "show", "", code=code)
     modules = set(done.stdout.rpartition("MODULES ")[2].split())
     assert modules & {"typer", "msgspec", "asyncio", "ssl", "rich", "platformdirs", "tomllib", "difflib"} == set()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.cli.config import read_context
-from rmqctl.cli.config_place import config_path
+from rmqctl.cli.config.file import read_context
+from rmqctl.cli.config.place import config_path
 
 from .calls import Result, call, closed_address
 

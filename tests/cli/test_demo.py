@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqctl.cli.demo import STEPS
+from rmqctl.cli.sandbox.demo import STEPS
 from rmqctl.sandbox.control.state_file import find_running
 
 _DEMO = [sys.executable, "-m", "rmqctl", "demo"]

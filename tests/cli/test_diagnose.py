@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli import diagnose
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.diagnose import run as diagnose
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.render import render
 from rmqctl.diagnose.finding import Severity
 from rmqctl.diagnose.look import Look, compare_looks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.installation import fetch_installation_findings
+from rmqctl.cli.doctor.installation import fetch_installation_findings
 from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R

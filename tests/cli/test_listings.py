@@ -15,8 +15,8 @@ from rmqctl.admin.groups.list import fetch_group_list
 from rmqctl.admin.offsets.group import fetch_group_progress, fetch_matching_progress
 from rmqctl.cli.cluster import list as cluster_list
 from rmqctl.cli.group import list as group_list
-from rmqctl.cli.invocation import Display
 from rmqctl.cli.offset import show as offset_show
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.rich_table import rich_table

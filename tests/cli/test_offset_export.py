@@ -19,8 +19,8 @@ from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.changes.offsets.files import OffsetFile, parse_offsets
 from rmqctl.changes.offsets.given import resolve_brokers
 from rmqctl.cli.globals import TABLE_FORMATS
-from rmqctl.cli.invocation import Display
 from rmqctl.cli.offset.export import Export, to_csv_listing, to_listing
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import printable
 from rmqctl.model.group import GroupState

@@ -13,7 +13,7 @@ from rmqctl.admin.topics.list import fetch_topic_list
 from rmqctl.admin.topics.route import fetch_route_report
 from rmqctl.admin.topics.status import fetch_topic_status
 from rmqctl.cli.broker import show as broker_show
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.cli.topic import list as topic_list

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.cli.diagnose_page import render_page
+from rmqctl.cli.diagnose.page import render_page
 from rmqctl.diagnose.finding import Finding, Severity
 from rmqctl.diagnose.look import Diagnosis, Look, compare_looks
 from rmqctl.diagnose.table import CHECKS

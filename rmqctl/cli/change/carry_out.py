@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqctl.changes.plan_parts import Planned
-    from rmqctl.cli.invocation import Display, Invocation
+    from rmqctl.cli.invocation import Invocation
+    from rmqctl.cli.output.display import Display
     from rmqctl.cli.output.listing import Listing
     from rmqctl.client.core import Client
     from rmqctl.model.failure import Failure

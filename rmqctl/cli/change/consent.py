@@ -16,7 +16,8 @@ from rmqctl.errors import RmqctlError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqctl.cli.invocation import Display, Invocation
+    from rmqctl.cli.invocation import Invocation
+    from rmqctl.cli.output.display import Display
     from rmqctl.cli.output.listing import Column, Listing
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import compose, render
 from rmqctl.cli.output.text import drop_rest

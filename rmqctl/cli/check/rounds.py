@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rmqctl.cli.config import read_context
+from rmqctl.cli.config.file import read_context
 from rmqctl.cli.output.render import with_failures_of_run
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import RmqctlError, UsageError

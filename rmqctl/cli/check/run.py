@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.durations import duration_option_ms, seconds_option
-from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.display import Display
 from rmqctl.errors import UsageError
 
 from .display import COLUMNS, OWN_FORMATS

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from rmqctl.cli.change.options import Yes
-from rmqctl.cli.config import read_config
-from rmqctl.cli.config_place import config_path
+from rmqctl.cli.config.file import read_config
+from rmqctl.cli.config.place import config_path
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import NotFoundError
@@ -28,7 +28,7 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.cli.config_edit import change_config
+    from rmqctl.cli.config.edit import change_config
     from rmqctl.cli.confirm import confirm
 
     invocation = Invocation(ctx, needs_cluster=False)

@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
-from rmqctl.cli.config import Config, ContextConfig, read_config
-from rmqctl.cli.config_place import config_path
+from rmqctl.cli.config.file import Config, ContextConfig, read_config
+from rmqctl.cli.config.place import config_path
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render

@@ -42,9 +42,10 @@ def command(
     ],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.cli.config_edit import change_config
-    from rmqctl.cli.context_settings import parse_setting
+    from rmqctl.cli.config.edit import change_config
     from rmqctl.errors import UsageError
+
+    from .settings import parse_setting
 
     invocation = Invocation(ctx, needs_cluster=False)
     if not name.strip() or not name.isprintable():

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.config import read_config
+from rmqctl.cli.config.file import read_config
 from rmqctl.cli.context.list import COLUMNS, to_item
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Item, Listing, Section

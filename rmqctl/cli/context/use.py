@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqctl.cli.config import read_config
+from rmqctl.cli.config.file import read_config
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import NotFoundError
@@ -23,7 +23,7 @@ def command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Context to use.", show_default=False)],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.cli.config_edit import change_config
+    from rmqctl.cli.config.edit import change_config
 
     invocation = Invocation(ctx, needs_cluster=False)
     config = read_config()

@@ -88,7 +88,7 @@ def to_listing(found: list["GroupDetails"], failed: Sequence[Failure] = ()) -> L
 
 
 def _item(details: "GroupDetails") -> dict[str, Any]:
-    from rmqctl.cli.finding_items import finding_item
+    from rmqctl.cli.diagnose.finding_items import finding_item
     from rmqctl.diagnose.look import diagnose
     from rmqctl.diagnose.reading import facts_of
     from rmqctl.diagnose.table import CHECKS

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.cli.globals import TABLE_FORMATS
-from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import hints_of, render
 from rmqctl.cli.output.text import printable, to_stderr

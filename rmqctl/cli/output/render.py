@@ -13,13 +13,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from rmqctl.cli.globals import MARKUPS, TABLE_FORMATS
-from rmqctl.cli.invocation import Display
 from rmqctl.errors import NotAskedError, NotRegisteredError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.text.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.text.names import hint_for
 from rmqctl.text.words import counted
 
+from .display import Display
 from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table
 from .text import end_waiting, note_to_stderr, printable, printable_json, to_stderr

@@ -13,8 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rmqctl.cli.invocation import Display
-
+from .display import Display
 from .listing import Column, Item
 from .text import printable, to_stderr
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from rmqctl.cli.globals import MARKUPS
-from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
 from rmqctl.text.filters import is_met, ordered
 from rmqctl.text.names import hint_for
 
+from .display import Display
 from .listing import Column, Item, Listing
 from .plain_table import plain_table
 from .render import choose_columns, render

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.globals import TABLE_FORMATS
-from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure

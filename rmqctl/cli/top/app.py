@@ -5,27 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from rmqctl.cli.invocation import Display
-from rmqctl.net.clock import Clock
-from rmqctl.observe.fleet_activity import GroupKey
 from rmqctl.watch.rounds import WatchRound
 
 from .screens import GroupsScreen, HelpScreen, RoundScreen
+from .state import TopState
 
 
 class TopApp(App[None]):
-    """Shows rounds as they arrive, the first one at once.
-
-    `place` names the cluster, `wanted` the groups, none for all. `history` returns a group's rates from round to round,
-    up to a time in ms. `focus_on` is called with the group that is open, `corner` returns the text of the upper right
-    corner. `clock` is that of the rounds.
-    """
+    """Shows rounds as they arrive, the first one at once."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen, Footer { background: ansi_default; }"
@@ -37,24 +30,11 @@ class TopApp(App[None]):
         Binding("ctrl+z", "stop", show=False, priority=True),
     ]
 
-    def __init__(
-        self,
-        first: WatchRound,
-        options: Display,
-        *,
-        place: str,
-        wanted: Sequence[str],
-        history: Callable[[GroupKey, int], list[float | None]],
-        focus_on: Callable[[GroupKey | None], None],
-        corner: Callable[[], str],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, state: TopState) -> None:
         super().__init__(ansi_color=True)
-        self.found = self._latest = first
-        self.options, self.place, self.wanted = options, place, wanted
-        self.history, self.focus_on = history, focus_on
-        self.corner, self.clock = corner, clock
-        self.is_paused = self.is_interrupted = False
+        self.state = state
+        self._latest = state.found
+        self.is_interrupted = False
         self._loop_handlers: dict[int, Callable[[], object]] = {}
 
     @property
@@ -65,18 +45,18 @@ class TopApp(App[None]):
     def show_round(self, found: WatchRound) -> None:
         """Show a round; while the screen is paused, the last one is shown when it continues."""
         self._latest = found
-        if not self.is_paused:
+        if not self.state.is_paused:
             self._show_latest()
 
     def _show_latest(self) -> None:
-        self.found = self._latest
+        self.state.found = self._latest
         if (screen := self._round_screen()) is not None:
             screen.show_round()
 
     def on_mount(self) -> None:
         """Open the first screen."""
         self.theme = "ansi-dark"
-        self.push_screen(GroupsScreen())
+        self.push_screen(GroupsScreen(self.state))
         self.set_interval(1.0, self._show_state)
         if not self.is_headless and os.name == "posix":
             # Textual's own handlers start the screen a second time when another process stopped and continued this one,
@@ -105,7 +85,7 @@ class TopApp(App[None]):
 
     def action_pause(self) -> None:
         """Keep this round on the screen, or show the latest one again. Rounds are read meanwhile, for the verdicts."""
-        self.is_paused = not self.is_paused
+        self.state.is_paused = not self.state.is_paused
         self._show_latest()
 
     def action_help(self) -> None:

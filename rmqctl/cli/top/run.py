@@ -8,7 +8,8 @@ import sys
 import typer
 
 from rmqctl.cli.durations import duration_option_ms
-from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.watch.options import Every, For, Groups, LagAllowance, Rate, Rounds, Window
 
 HELP = """\b

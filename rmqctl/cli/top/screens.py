@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -34,9 +34,7 @@ from .columns import GROUPS, MEMBERS, QUEUES, group_item, member_items, queue_it
 from .grid import Grid, cut
 from .group_filter import filter_groups
 from .help_text import HELP_TEXT
-
-if TYPE_CHECKING:
-    from .app import TopApp
+from .state import TopState
 
 _MOST_FAILURES = 2
 
@@ -53,10 +51,9 @@ class RoundScreen(Screen[None]):
     }
     """
 
-    @property
-    def top(self) -> TopApp:
-        """The app."""
-        return cast("TopApp", self.app)
+    def __init__(self, state: TopState) -> None:
+        super().__init__()
+        self.state = state
 
     def compose(self) -> ComposeResult:
         """Return the widgets from top to bottom."""
@@ -81,21 +78,21 @@ class RoundScreen(Screen[None]):
 
     def show_state(self) -> None:
         """Show when the round was read, and the number of requests."""
-        top = self.top
-        age_ms = max(0, top.clock.now_ms() - top.found.at_ms) // 1000 * 1000
+        state = self.state
+        age_ms = max(0, state.clock.now_ms() - state.found.at_ms) // 1000 * 1000
         left = printable(
-            f"rmqctl top  {top.place}  {str(iso_time(top.found.at_ms))[11:19]}Z, {short_duration(age_ms)} ago"
+            f"rmqctl top  {state.place}  {str(iso_time(state.found.at_ms))[11:19]}Z, {short_duration(age_ms)} ago"
         )
-        if top.is_paused:
+        if state.is_paused:
             left += "  PAUSED"
-        right = f"  {top.corner()}"
+        right = f"  {state.corner()}"
         self.say("state", f"{cut(left, max(0, self.size.width - len(right)))}{right}")
 
     def show_round(self) -> None:
         """Show the round."""
         self.show_state()
         alike: dict[tuple[str | None, str], list[str]] = {}
-        for failure in self.top.found.failures:
+        for failure in self.state.found.failures:
             alike.setdefault((failure.broker_name, failure.error.sentence), []).append(failure.what)
         lines = [
             f"Not read: {f'{broker_name}: ' if broker_name else ''}{listed(parts)}: {sentence}"
@@ -126,8 +123,8 @@ class GroupsScreen(RoundScreen):
     }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, state: TopState) -> None:
+        super().__init__(state)
         self._is_ok_hidden = False
         self._is_editing = False
         self._filter = ""
@@ -136,7 +133,7 @@ class GroupsScreen(RoundScreen):
 
     def tables(self) -> Iterator[Widget]:
         """Return the table of groups, and the line of the filter."""
-        display = self.top.options
+        display = self.state.options
         columns = choose_columns(GROUPS, display)
         sort = next((key for key in display.sort_keys if key.removeprefix("-") in {c.key for c in columns}), "health")
         yield Grid(columns, sort=sort, with_color=display.with_color, id="groups")
@@ -149,45 +146,45 @@ class GroupsScreen(RoundScreen):
     def show_round(self) -> None:
         """Show the groups that the conditions match."""
         super().show_round()
-        top = self.top
-        if self._found is not top.found:
-            self._found, self._items = top.found, self._read_items(top.found)
+        state = self.state
+        if self._found is not state.found:
+            self._found, self._items = state.found, self._read_items(state.found)
         shown = self._items
         if self._is_ok_hidden:
             shown = [item for item in shown if item["health"] != "OK"]
         shown = list(filter_groups(shown, self._filter))
-        parts = [round_summary(top.found)]
-        if len(shown) < len(top.found.groups) or self._filter:
+        parts = [round_summary(state.found)]
+        if len(shown) < len(state.found.groups) or self._filter:
             parts.append(f"{len(shown)} shown")
         if self._filter:
             parts.append(f"filter: {self._filter}")
-        names = {group.key.group for group in top.found.groups}
-        if missing := [name for name in top.wanted if not matching([name], names)]:
+        names = {group.key.group for group in state.found.groups}
+        if missing := [name for name in state.wanted if not matching([name], names)]:
             parts.append(f"no offsets yet: {listed(missing)}")
         self.say("summary", "  ".join(parts))
         self.query_one(Grid).show(shown)
 
     def _read_items(self, found: WatchRound) -> list[Item]:
         """Return the groups that meet --where, the worst first."""
-        history, at_ms = self.top.history, found.at_ms
+        history, at_ms = self.state.history, found.at_ms
         items = [
             group_item(group, found, partial(history, group.key, at_ms))
             for group in sorted(found.groups, key=worst_first)
         ]
-        return [item for item in items if all(is_met(condition, item) for condition in self.top.options.conditions)]
+        return [item for item in items if all(is_met(condition, item) for condition in self.state.options.conditions)]
 
     def on_grid_selected(self, event: Grid.Selected) -> None:
         """Show the reason for the health of the group."""
         item = event.grid.selected
         if item is None:
-            self.say("about", "No group matches." if self.top.found.groups else "")
+            self.say("about", "No group matches." if self.state.found.groups else "")
             return
         where = f"{item['worstQueue']}: " if item["worstQueue"] is not None else ""
         self.say("about", f"{item['group']} is {item['health']}. {where}{item['reason']}.")
 
     def on_grid_opened(self, event: Grid.Opened) -> None:
         """Show the group."""
-        self.top.push_screen(GroupScreen(GroupKey(event.item["cluster"], event.item["group"])))
+        self.app.push_screen(GroupScreen(self.state, GroupKey(event.item["cluster"], event.item["group"])))
 
     def action_toggle_ok(self) -> None:
         """Hide or show the groups that are OK."""
@@ -256,43 +253,43 @@ class GroupScreen(RoundScreen):
     }
     """
 
-    def __init__(self, key: GroupKey) -> None:
-        super().__init__()
+    def __init__(self, state: TopState, key: GroupKey) -> None:
+        super().__init__(state)
         self._key = key
 
     def tables(self) -> Iterator[Widget]:
         """Return the tables of queues and of members."""
-        with_color = self.top.options.with_color
+        with_color = self.state.options.with_color
         with Vertical(id="tables"):
             yield Grid(QUEUES, sort="health", with_color=with_color, id="queues")
             yield Grid(MEMBERS, sort="-lag", with_color=with_color, id="members")
 
     def on_mount(self) -> None:
         """Have this group read first while it is shown."""
-        self.top.focus_on(self._key)
+        self.state.focus_on(self._key)
         self.query_one("#queues", Grid).focus()
 
     def on_unmount(self) -> None:
         """Read all groups alike again."""
-        self.top.focus_on(None)
+        self.state.focus_on(None)
 
     def show_round(self) -> None:
         """Show the queues and members."""
         super().show_round()
         queues, members = self.query_one("#queues", Grid), self.query_one("#members", Grid)
-        group = next((each for each in self.top.found.groups if each.key == self._key), None)
+        group = next((each for each in self.state.found.groups if each.key == self._key), None)
         if group is None:
             self.say("summary", f"{self._key.group}: not seen any more")
             queues.show([])
             members.show([])
             return
         item = health_item(group, None)
-        activity = self.top.found.activities.get(self._key)
+        activity = self.state.found.activities.get(self._key)
         found = member_items(group, activity)
         self.say(
             "summary",
             f"{self._key.group} is {group.health}: lag {total_words(item, 'lag')}, time lag {show_time_lag(item)}, "
-            f"{show_rates(item)}, {_members(activity, self.top.clock.monotonic_s())}",
+            f"{show_rates(item)}, {_members(activity, self.state.clock.monotonic_s())}",
         )
         queues.show(queue_items(group))
         members.show(found)
@@ -321,7 +318,7 @@ class GroupScreen(RoundScreen):
 
     def action_back(self) -> None:
         """Show all groups."""
-        self.top.pop_screen()
+        self.app.pop_screen()
 
 
 def _members(activity: GroupActivity | None, now_s: float) -> str:

@@ -8,7 +8,7 @@ import os
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.streaming import require_keys
 from rmqctl.cli.output.waiting import Waiting
 from rmqctl.cli.watch.session import WatchSettings, missing_groups
@@ -18,6 +18,7 @@ from rmqctl.watch.rounds import Watch, WatchRound
 from .app import TopApp
 from .columns import group_item
 from .request_rate import RequestRate
+from .state import TopState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,9 +59,9 @@ class ScreenSession:
                 require_keys(group_item(first.groups[0], first, list), self._display)
             if not self._display.with_color:
                 os.environ["NO_COLOR"] = "1"  # for Textual
-            app = TopApp(
-                first,
-                self._display,
+            state = TopState(
+                found=first,
+                options=self._display,
                 place=self._place,
                 wanted=settings.groups,
                 history=window.consume_history,
@@ -68,6 +69,7 @@ class ScreenSession:
                 corner=corner,
                 clock=clock,
             )
+            app = TopApp(state)
             await self._show(app, rounds)
         self.is_interrupted = app.is_interrupted
 

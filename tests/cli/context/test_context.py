@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli import config_edit
-from rmqctl.cli.config_edit import change_config
+from rmqctl.cli.config import edit as config_edit
+from rmqctl.cli.config.edit import change_config
 from rmqctl.cli.globals import FORMATS
 from rmqctl.errors import RmqctlError, UsageError
 from tests.admin.cluster import BrokerState, Cluster

@@ -8,7 +8,7 @@ from typing import TypeVar
 from rmqctl.admin.group_details import fetch_group_details
 from rmqctl.admin.groups.config import fetch_group_configs
 from rmqctl.admin.groups.members import fetch_group_members
-from rmqctl.cli import diagnose
+from rmqctl.cli.diagnose import run as diagnose
 from rmqctl.cli.group import config, describe, members, subscriptions
 from rmqctl.cli.output.listing import Listing
 from rmqctl.client.core import Client

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.render import render
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running, subscribed
 from tests.cli.calls import call

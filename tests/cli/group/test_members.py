@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.model.names import PROXY_GROUP

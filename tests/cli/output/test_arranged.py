@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rmqctl.cli.globals import FORMATS, TABLE_FORMATS
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.render import render
 from rmqctl.errors import UsageError

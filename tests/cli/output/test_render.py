@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rmqctl.cli.globals import FORMATS, TABLE_FORMATS
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.errors import NotAskedError, UnreachableError, UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.rich_table import rich_table
 

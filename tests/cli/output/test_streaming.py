@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.errors import UsageError

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from textual.pilot import Pilot
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.top.app import TopApp
+from rmqctl.cli.top.state import TopState
 from rmqctl.errors import UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState, ProcessQueue, RunningInfo
@@ -69,9 +70,9 @@ class Fleet:
         return WatchRound(at_ms, self.window.judge(at_ms), {}, failures, activities)
 
     def app(self, first: WatchRound, **options: Any) -> TopApp:
-        return TopApp(
-            first,
-            Display(**options),
+        state = TopState(
+            found=first,
+            options=Display(**options),
             place="test",
             wanted=("fine", "late"),
             history=self.window.consume_history,
@@ -79,6 +80,7 @@ class Fleet:
             corner=lambda: "1.5 of at most 2 req/s",
             clock=cast("Clock", self.clock),
         )
+        return TopApp(state)
 
 
 _GONE = Unknown.BROKER_UNREACHABLE
@@ -166,7 +168,7 @@ def test_a_round_may_arrive_when_the_screens_are_closed() -> None:
         await pilot.press("q")
 
     app = _run(look)
-    app.show_round(app.found)
+    app.show_round(app.state.found)
     assert app.failure is None
 
 
@@ -309,7 +311,7 @@ def test_keys_that_end_it(key: str, is_interrupted: bool) -> None:
 
 def test_an_error_of_the_screen_ends_it_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     async def look(pilot: Pilot[None], app: TopApp, fleet: Fleet) -> None:
-        app.corner = lambda: str(1 // 0)
+        app.state.corner = lambda: str(1 // 0)
         await pilot.press("p")
 
     with pytest.raises(ZeroDivisionError):

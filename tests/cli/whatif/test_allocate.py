@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.render import render
 from rmqctl.cli.whatif.shares import to_listing
 from tests.admin.cluster import Cluster, Group

@@ -20,7 +20,7 @@ from .stuck_listing import STUCK_EXIT_CODE
 
 if TYPE_CHECKING:
     from rmqctl.changes.applied import Applied
-    from rmqctl.cli.invocation import Display
+    from rmqctl.cli.output.display import Display
     from rmqctl.observe.stuck_scan import StuckScan
 
 _PARTLY = 8

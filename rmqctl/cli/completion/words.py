@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 @cache
 def _table() -> dict[str, Any]:
     """Return the table of all commands that completion_table wrote."""
-    table: dict[str, Any] = json.loads(Path(__file__).with_name("completion_words.json").read_bytes())
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("table.json").read_bytes())
     return table
 
 
@@ -124,7 +124,7 @@ def _values(kind: str, current: str, line: _Line) -> list[str]:
     if kind == "RECEIPT":
         return _beginning(current, _receipts())
     if kind in _NAMES:
-        from .names_cache import read_names
+        from rmqctl.cli.names_cache import read_names
 
         return _beginning(current, read_names(_name_servers(line.given), _NAMES[kind]))
     return []
@@ -161,7 +161,7 @@ def _configuration() -> dict[str, Any]:
     """Return the configuration file unchecked, because checking takes longer than reading a name from it."""
     import tomllib
 
-    from .config_place import config_path
+    from rmqctl.cli.config.place import config_path
 
     try:
         return tomllib.loads(config_path().read_text())

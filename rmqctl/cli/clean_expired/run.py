@@ -123,8 +123,9 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.progress import ScanProgress
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.cli.stuck_listing import COLUMNS, exit_code, to_listing
     from rmqctl.observe.stuck_scan import scan_group
+
+    from .stuck_listing import COLUMNS, exit_code, to_listing
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=True)
@@ -187,7 +188,8 @@ def _watch(
     from rmqctl.changes.clean_expired.plan import plan_cleaning
     from rmqctl.changes.documents.encode import plan_document
     from rmqctl.cli.change.carry_out import perform, with_author
-    from rmqctl.cli.clean_watch import CleanWatch, Round
+
+    from .watch import CleanWatch, Round
 
     quiet = copy(invocation)
     quiet.display = replace(invocation.display, with_notes=False)
@@ -213,7 +215,8 @@ def _clean(
     from rmqctl.changes.clean_expired.plan import plan_cleaning
     from rmqctl.cli.change.carry_out import carry_out
     from rmqctl.cli.output.render import render
-    from rmqctl.cli.stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
+
+    from .stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
 
     older_than_ms = wish.older_than_ms
     planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.errors import RmqctlError, UsageError
 
-from .config import read_config
-from .config_place import config_path
+from .file import read_config
+from .place import config_path
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

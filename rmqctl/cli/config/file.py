@@ -23,7 +23,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.tls import TLS_KEYS
 from rmqctl.text.names import closest, hint_for
 
-from .config_place import config_path
+from .place import config_path
 
 # Settings of a context that are strings, flags, and tables of strings, by their names in the file.
 TEXTS = (

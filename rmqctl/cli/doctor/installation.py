@@ -10,12 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rmqctl import __version__
+from rmqctl.cli.config.file import Config, read_config
 from rmqctl.client.secrets import read_credentials
 from rmqctl.errors import UsageError
 from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.text.words import counted
-
-from .config import Config, read_config
 
 _LIBRARIES = (
     "typer",

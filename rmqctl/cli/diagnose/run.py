@@ -153,7 +153,7 @@ def command(
     listing = to_listing(found, checks, least=least, is_many=is_many, with_clocks=probe)
     code = render(listing, invocation.display)
     if html is not None:
-        from rmqctl.cli.diagnose_page import write_page
+        from .page import write_page
 
         write_page(html, invocation, found, checks, least=least, only=only, topics=topics)
     return code or _exit_code(found, failing)
@@ -231,9 +231,10 @@ def to_listing(
 
     `with_clocks` adds a note on the clocks of every group, else only of groups with a finding about clocks.
     """
-    from rmqctl.cli.finding_items import finding_item
     from rmqctl.diagnose.finding import SEVERITIES
     from rmqctl.diagnose.look import at_least
+
+    from .finding_items import finding_item
 
     is_shown = at_least(least or SEVERITIES[-1])
     rows = [

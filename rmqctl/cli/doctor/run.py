@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.config_place import config_path
+from rmqctl.cli.config.place import config_path
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -53,7 +53,7 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.cli.installation import fetch_installation_findings
+    from .installation import fetch_installation_findings
 
     if forget_broker is not None:
         _forget(Invocation(ctx), forget_broker)

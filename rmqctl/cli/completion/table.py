@@ -1,4 +1,4 @@
-"""Generates the table that completion uses instead of loading commands: `python -m rmqctl.cli.completion_table`."""
+"""Generates the table that completion uses instead of loading commands: `python -m rmqctl.cli.completion.table`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from rmqctl.cli.globals import FORMATS, global_params
+from rmqctl.cli.lazy import load_command
+from rmqctl.cli.registry import COMMANDS
 from rmqctl.model.tls import TLS_VERIFICATIONS
 
-from .completion_scripts import FILE_NAMES, SCRIPTS
-from .globals import FORMATS, global_params
-from .lazy import load_command
-from .registry import COMMANDS
+from .scripts import FILE_NAMES, SCRIPTS
 
 # Kinds of values by their metavar in help.
 _KINDS = {
@@ -42,7 +42,7 @@ _ARGUMENTS = {
 
 
 def make_table() -> str:
-    """Return completion_words.json.
+    """Return table.json.
 
     `globals` maps an option to the kind of its value, null for a flag. `commands` maps a command to its options, the
     kinds of its arguments (the last ends with ... if it repeats), its columns, and the formats that only it has.
@@ -102,13 +102,15 @@ def _argument(words: str, param: Any) -> str:
 
 
 def _schema_kinds() -> tuple[str, ...]:
-    from .output.schemas import kinds
+    from rmqctl.cli.output.schemas import kinds
 
     return tuple(kinds())
 
 
 def _values() -> dict[str, tuple[str, ...]]:
     from rmqctl.changes.groups.rules.fields import FIELDS
+    from rmqctl.cli.dlq.stats import KINDS
+    from rmqctl.cli.output.body import MODES
     from rmqctl.diagnose.finding import SEVERITIES
     from rmqctl.diagnose.table import CHECKS
     from rmqctl.pipeline.jobs import JOBS
@@ -116,9 +118,6 @@ def _values() -> dict[str, tuple[str, ...]]:
     from rmqctl.protocol.codes import RequestCode, ResponseCode
     from rmqctl.rules.allocate.strategies import strategy_words
     from rmqctl.whatif.readonly import Way
-
-    from .dlq.stats import KINDS
-    from .output.body import MODES
 
     findings = tuple(check.code for check in CHECKS)
     requests = tuple(code.name for code in RequestCode)
@@ -138,16 +137,15 @@ def _values() -> dict[str, tuple[str, ...]]:
 
 
 def _sandbox_values() -> dict[str, tuple[str, ...]]:
+    from rmqctl.cli.sandbox.fault_words import ACTIONS
     from rmqctl.sandbox.profile import PROFILES
     from rmqctl.sandbox.scenarios.table import SCENARIOS
-
-    from .sandbox.fault_words import ACTIONS
 
     return {"SCENARIO": tuple(SCENARIOS), "RELEASE": tuple(PROFILES), "FAULT": tuple(ACTIONS)}
 
 
 def _settings() -> tuple[str, ...]:
-    from .context_settings import KEYS
+    from rmqctl.cli.context.settings import KEYS
 
     return tuple("map-address." if key == "map-address.BROKER" else f"{key}=" for key in KEYS if key != "map-address")
 
@@ -155,8 +153,8 @@ def _settings() -> tuple[str, ...]:
 def main() -> None:
     """Write the table into the package, and the scripts into the repository's completions folder."""
     here = Path(__file__).parent
-    (here / "completion_words.json").write_text(make_table())
-    folder = here.parent.parent / "completions"
+    (here / "table.json").write_text(make_table())
+    folder = here.parents[2] / "completions"
     folder.mkdir(exist_ok=True)
     for shell, name in FILE_NAMES.items():
         (folder / name).write_text(SCRIPTS[shell])

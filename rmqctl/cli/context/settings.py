@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rmqctl.cli.config.file import FLAGS, TABLES, TEXTS
+from rmqctl.cli.globals import FORMATS
+from rmqctl.cli.invocation import HEADER_ENCODINGS
 from rmqctl.errors import UsageError
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.discovery import shown_url
 from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.names import hint_for
-
-from .config import FLAGS, TABLES, TEXTS
-from .globals import FORMATS
-from .invocation import HEADER_ENCODINGS
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -82,9 +82,9 @@ def command(
     from rmqctl.sandbox.control.state_file import find_running
     from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
 
-    from .sandbox.control_client import ask, find_sandbox
-    from .sandbox.detach import start_detached
-    from .sandbox.down import end_sandbox
+    from .control_client import ask, find_sandbox
+    from .detach import start_detached
+    from .down import end_sandbox
 
     invocation = Invocation(ctx, needs_cluster=False)
     timeout_s = invocation.timeout_s(_START_S)

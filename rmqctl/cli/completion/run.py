@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.completion_scripts import SCRIPTS
 from rmqctl.errors import UsageError
 from rmqctl.text.names import hint_for
+
+from .scripts import SCRIPTS
 
 HELP = """\b
 Examples:

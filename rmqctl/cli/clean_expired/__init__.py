@@ -1,0 +1,1 @@
+"""rmqctl clean-expired: stuck messages, and their cleaning."""

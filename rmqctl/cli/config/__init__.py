@@ -1,0 +1,1 @@
+"""The configuration file: where it is, what it has, and how it is edited."""

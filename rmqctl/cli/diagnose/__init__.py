@@ -1,0 +1,1 @@
+"""rmqctl diagnose: findings, as a listing and as a page."""

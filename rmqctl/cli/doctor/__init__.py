@@ -1,0 +1,1 @@
+"""rmqctl doctor: the installation, the configuration and the connection."""

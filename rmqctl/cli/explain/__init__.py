@@ -1,0 +1,1 @@
+"""rmqctl explain: what codes and findings mean."""
