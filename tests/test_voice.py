@@ -24,6 +24,7 @@ PHRASES = read_phrases((Path(__file__).parent / "voice/phrases.txt").read_text()
             '{"description": "Such as x.", "properties": {"told": {"title": "It is said."}}}',
             ["Such as", "is said"],
         ),
+        ("a.toml", "[told]\nx = 'It is said.'\ny = [{ z = 'Such as x.' }]\n", ["is said", "Such as"]),
         ("a.txt", "It is said.\n", []),
     ],
 )

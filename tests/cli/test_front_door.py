@@ -21,7 +21,7 @@ from .calls import closed_address, spawn
 _BROKEN = """
 import sys
 from rmqctl.cli.app import run
-sys.modules["rmqctl.protocol.code_notes"] = None
+sys.modules["rmqctl.cli.explain.run"] = None
 sys.exit(run(sys.argv[1:]))
 """
 

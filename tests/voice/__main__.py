@@ -1,6 +1,7 @@
 """Report phrases that the house style rejects, in text that people read: `python -m tests.voice PATH...`.
 
-It reads strings and docstrings of Python files, descriptions in JSON schemas, and Markdown outside code blocks.
+It reads strings and docstrings of Python files, descriptions in JSON schemas, texts of TOML files, and Markdown outside
+code blocks.
 codespell checks single words by words.txt; this checks phrases by phrases.txt. Exit code 1 with findings.
 """
 
@@ -10,11 +11,12 @@ import ast
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_SUFFIXES = (".py", ".json", ".md")
+_SUFFIXES = (".py", ".json", ".md", ".toml")
 
 
 def read_phrases(text: str) -> list[tuple[re.Pattern[str], str]]:
@@ -31,6 +33,8 @@ def prose_of(path: Path) -> Iterator[tuple[int, str]]:
         yield from _python_prose(ast.parse(text))
     elif path.suffix == ".json":
         yield from ((0, each) for each in _descriptions(json.loads(text)))
+    elif path.suffix == ".toml":
+        yield from ((0, each) for each in _texts(tomllib.loads(text)))
     else:
         yield from _markdown_prose(text)
 
@@ -53,6 +57,14 @@ def _descriptions(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _descriptions(each)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def _markdown_prose(text: str) -> Iterator[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,20 +45,19 @@ def command(
 
 
 def _find(text: str) -> list[dict[str, Any]]:
-    from rmqctl.protocol.code_notes import RESPONSE_NOTES
-    from rmqctl.protocol.request_notes import REQUEST_NOTES
-
     wanted = text.strip().upper()
-    items: list[dict[str, Any]] = [
-        _item(code, "response", RESPONSE_NOTES[code].meaning, RESPONSE_NOTES[code].advice)
-        for code in ResponseCode
-        if wanted in (str(code.value), code.name)
-    ]
-    items += [
-        _item(code, "request", REQUEST_NOTES[code], None)
-        for code in RequestCode
-        if wanted in (str(code.value), code.name)
-    ]
+    responses = [code for code in ResponseCode if wanted in (str(code.value), code.name)]
+    requests = [code for code in RequestCode if wanted in (str(code.value), code.name)]
+    items: list[dict[str, Any]] = []
+    if responses:
+        notes = read_notes("response")
+        items += [{"code": code.value, "name": code.name, "role": "response", **notes[code.name]} for code in responses]
+    if requests:
+        notes = read_notes("request")
+        items += [
+            {"code": code.value, "name": code.name, "role": "request", "meaning": notes[code.name], "advice": None}
+            for code in requests
+        ]
     if not items:  # plugins are loaded only for codes that may be theirs
         checks = _own_checks()
         items = [_finding_item(check) for check in checks if check.code.startswith(wanted or " ")]
@@ -67,8 +67,11 @@ def _find(text: str) -> list[dict[str, Any]]:
     return items
 
 
-def _item(code: ResponseCode | RequestCode, role: str, meaning: str, advice: str | None) -> dict[str, Any]:
-    return {"code": code.value, "name": code.name, "role": role, "meaning": meaning, "advice": advice}
+def read_notes(role: str) -> dict[str, Any]:
+    """Return what is known about the codes of "response" or "request", by their names; see the two TOML files."""
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name(f"{role}_codes.toml").read_text(encoding="utf-8"))
 
 
 def _own_checks() -> "tuple[Check, ...]":
