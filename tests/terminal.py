@@ -27,9 +27,11 @@ class Terminal:
         self._own, self._its = os.openpty()
         self.resize(*size)
         self._before = self._state()
+        # pytest-xdist sets COLUMNS for its workers.
+        outer = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "rmqctl", *words],
-            stdin=self._its, stdout=self._its, stderr=self._its, env={**os.environ, "TERM": "xterm-256color", **env},
+            stdin=self._its, stdout=self._its, stderr=self._its, env={**outer, "TERM": "xterm-256color", **env},
         )  # fmt: skip
         self.written = ""
 

@@ -1,21 +1,20 @@
-"""Applies a plan of any kind."""
+"""Applies a plan of any kind. Each kind is imported when a plan has it: a command needs one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from rmqctl.changes.clean_expired.apply import apply_cleaning
-from rmqctl.changes.groups.apply import apply_configs
-from rmqctl.changes.groups.check import check_config_plan
 from rmqctl.changes.groups.rules.changes import is_group_change
-from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.offsets.apply import apply_offsets
-from rmqctl.changes.offsets.check import check_plan
-from rmqctl.client.core import Client
-from rmqctl.model.plan import Operation, Plan
-from rmqctl.model.receipt import Who
+from rmqctl.model.plan import Operation
 
-from .applied import Applied
+if TYPE_CHECKING:
+    from rmqctl.changes.journal.journal import Journal
+    from rmqctl.client.core import Client
+    from rmqctl.model.plan import Plan
+    from rmqctl.model.receipt import Who
+
+    from .applied import Applied
 
 
 async def apply_plan(
@@ -28,8 +27,13 @@ async def apply_plan(
     the receipt, item by item. One writer at a time: the caller holds the group's lock.
     """
     if is_group_change(plan.operation):
+        from rmqctl.changes.groups.apply import apply_configs
+
         return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict, report=report)
-    apply = apply_cleaning if plan.operation is Operation.CLEAN_EXPIRED else apply_offsets
+    if plan.operation is Operation.CLEAN_EXPIRED:
+        from rmqctl.changes.clean_expired.apply import apply_cleaning as apply
+    else:
+        from rmqctl.changes.offsets.apply import apply_offsets as apply
     return await apply(client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report)
 
 
@@ -39,6 +43,10 @@ async def look_again(client: Client, plan: Plan, *, strict: bool) -> Plan:
     Raises StaleError when it is out of date, and what reading the group raises.
     """
     if is_group_change(plan.operation):
+        from rmqctl.changes.groups.check import check_config_plan
+
         await check_config_plan(client, plan, strict=strict)
         return plan
+    from rmqctl.changes.offsets.check import check_plan
+
     return (await check_plan(client, plan, strict=strict)).today

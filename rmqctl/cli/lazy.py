@@ -112,9 +112,11 @@ class Command(TyperCommand):
 
 def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
     """Import a command's module and make its function a command with the global options."""
+    from .option_blocks import expand_blocks
+
     module = import_module(module_name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=name, cls=Command, help=f"{summary}\n\n{module.HELP}")(module.command)
+    app.command(name=name, cls=Command, help=f"{summary}\n\n{module.HELP}")(expand_blocks(module.command))
     made = get_command(app)
     made.params.extend(global_params())
     return cast("TyperCommand", made)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from rmqctl.sandbox.scenarios.table import SCENARIOS
 from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.admin.cluster import Cluster
+
+from .calls import closed_address
+from .served import Serve, served
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +29,19 @@ def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RMQCTL_RUNTIME", str(tmp_path / "runtime"))
     return path
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """Return what serves clusters."""
+    with ExitStack() as clusters:
+
+        def start(cluster: Cluster, *, down: Iterable[str] = ()) -> Cluster:
+            cluster.addresses |= {name: closed_address() for name in down}
+            monkeypatch.setenv("NAMESRV_ADDR", clusters.enter_context(served(cluster)))
+            return cluster
+
+        yield start
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection, RequestReceived
 from tests.admin.cluster import Cluster
 from tests.scripted import ScriptedServer
+
+
+class Serve(Protocol):
+    """Serves a cluster until the end of the test; NAMESRV_ADDR names it. Brokers that are `down` refuse connections."""
+
+    def __call__(self, cluster: Cluster, *, down: Iterable[str] = ()) -> Cluster: ...
 
 
 async def _session(server: ScriptedServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

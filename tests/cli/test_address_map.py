@@ -10,7 +10,7 @@ import pytest
 from tests.admin.cluster import BrokerState, Cluster, Queue
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 
@@ -113,14 +113,13 @@ def test_a_map_may_name_a_proxy(capsys: Captured) -> None:
         assert call(capsys, *words).code != 2
 
 
-def test_a_map_may_name_a_broker_that_is_away(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_map_may_name_a_broker_that_is_away(capsys: Captured, serve: Serve) -> None:
     cluster = _cluster("broker-a", "broker-b")
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        assert call(capsys, "cluster", "list").code == 0
-        del cluster.brokers["broker-b"]
-        for key in ("broker-b", cluster.addresses["broker-b"]):
-            assert call(capsys, "cluster", "list", "--map-address", f"{key}=127.0.0.1:1").code == 8
+    serve(cluster)
+    assert call(capsys, "cluster", "list").code == 0
+    del cluster.brokers["broker-b"]
+    for key in ("broker-b", cluster.addresses["broker-b"]):
+        assert call(capsys, "cluster", "list", "--map-address", f"{key}=127.0.0.1:1").code == 8
 
 
 def test_what_a_context_maps_for_nobody_makes_the_answer_partial(capsys: Captured, config_file: Path) -> None:

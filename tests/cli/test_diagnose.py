@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from rmqctl.diagnose.table import CHECKS
 from tests.admin.cluster import HOUR_MS
 from tests.cli.calls import call
 from tests.cli.output.test_rich_table import _on_a_terminal
-from tests.cli.served import served
+from tests.cli.served import Serve, served
 from tests.diagnose.groups import at_a, healthy, look, member, members, sick
 from tests.schemas import check_document
 from tests.scripted import SILENCE
@@ -94,12 +93,10 @@ def test_severity_hides_rows_and_says_how_many(capsys: Captured) -> None:
 
 
 @pytest.fixture
-def unbalanced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unbalanced(serve: Serve) -> None:
     """Serve a group with an ERROR that may pass and a WARNING that cannot."""
     holds = members(c1=member("a0", "a1", consumeTimeout="1"), c2=member("b0"))
-    with served(sick(holds)) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield
+    serve(sick(holds))
 
 
 @pytest.mark.usefixtures("unbalanced")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.schemas import check_item
 from tests.scripted import V4_9_7, V5_4_0
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 UNIQ = "7F00000100A418B4AAC2692623890001"
@@ -72,19 +71,13 @@ def _cluster(version: int) -> Cluster:
 
 
 @pytest.fixture(params=[V4_9_7, V5_4_0], ids=["4.9.7", "5.4.0"])
-def whole(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with served(_cluster(request.param)) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield
+def whole(request: pytest.FixtureRequest, serve: Serve) -> None:
+    serve(_cluster(request.param))
 
 
 @pytest.fixture
-def partial(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    cluster = _cluster(V5_4_0)
-    cluster.addresses["broker-b"] = closed_address()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield
+def partial(serve: Serve) -> None:
+    serve(_cluster(V5_4_0), down=["broker-b"])
 
 
 def _check(what: str, code: int, capsys: Captured) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
 
-from .calls import Result, call, closed_address
-from .served import served
+from .calls import Result, call
+from .served import Serve
 
 Captured = pytest.CaptureFixture[str]
 WRITES = {Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Q.DELETE_SUBSCRIPTIONGROUP, Q.UPDATE_CONSUMER_OFFSET}
@@ -31,11 +30,8 @@ def _cluster() -> Cluster:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    cluster = _cluster()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+def cluster(serve: Serve) -> Cluster:
+    return serve(_cluster())
 
 
 def _written(cluster: Cluster) -> list[int]:
@@ -187,26 +183,24 @@ def test_contexts_can_be_readonly_or_protected(
     assert _written(cluster) == [Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP] * 2
 
 
-def test_a_broker_that_does_not_answer_leaves_the_rest_done(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_broker_that_does_not_answer_leaves_the_rest_done(serve: Serve, capsys: Captured) -> None:
     cluster = _cluster()
-    cluster.addresses["broker-b"] = closed_address()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        words = ("group", "update", "payments", "--retries", "3", "--yes", "-o", "json")
-        refused = call(capsys, *words)
-        assert (refused.code, refused.error["name"]) == (1, "REFUSED")
-        assert "broker-b" in refused.error["message"]
-        result = call(capsys, *words, "--partial")
-        assert result.code == 8
-        receipt = json.loads(result.out)
-        assert [(item["brokerName"], item["result"]) for item in receipt["items"]] == [
-            ("broker-a", "CONFIRMED"),
-            ("broker-b", "NOT_ATTEMPTED"),
-        ]
-        assert [error["brokerName"] for error in receipt["errors"]] == ["broker-b"]
-        refused = call(capsys, "group", "delete", "payments", "--yes")
-        assert refused.code == 1
-        assert "--partial" in refused.err
+    serve(cluster, down=["broker-b"])
+    words = ("group", "update", "payments", "--retries", "3", "--yes", "-o", "json")
+    refused = call(capsys, *words)
+    assert (refused.code, refused.error["name"]) == (1, "REFUSED")
+    assert "broker-b" in refused.error["message"]
+    result = call(capsys, *words, "--partial")
+    assert result.code == 8
+    receipt = json.loads(result.out)
+    assert [(item["brokerName"], item["result"]) for item in receipt["items"]] == [
+        ("broker-a", "CONFIRMED"),
+        ("broker-b", "NOT_ATTEMPTED"),
+    ]
+    assert [error["brokerName"] for error in receipt["errors"]] == ["broker-b"]
+    refused = call(capsys, "group", "delete", "payments", "--yes")
+    assert refused.code == 1
+    assert "--partial" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_clu
 from tests.protocol.test_trace import AFTER, BEFORE, PUB
 
 from .calls import call, closed_address, spawn
-from .served import served
+from .served import Serve
 
 Captured = pytest.CaptureFixture[str]
 UNIQ = "7F00000100A418B4AAC269262389000"
@@ -38,24 +37,17 @@ def _stores() -> tuple[MessageStore, MessageStore]:
 
 
 @pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def whole(serve: Serve) -> Cluster:
     """Serve two brokers with messages; NAMESRV_ADDR names their name server."""
     a, b = _stores()
     a.put("RMQ_SYS_TRACE_TOPIC", 0, body=PUB + BEFORE, keys="FD02 k0")
-    cluster = message_cluster(a, b)
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+    return serve(message_cluster(a, b))
 
 
 @pytest.fixture
-def partial(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def partial(serve: Serve) -> Cluster:
     """Serve the same with one broker that refuses connections."""
-    cluster = message_cluster(*_stores())
-    cluster.addresses["broker-b"] = closed_address()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+    return serve(message_cluster(*_stores()), down=["broker-b"])
 
 
 def test_get_shows_everything_of_a_message(whole: Cluster, capsys: Captured) -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, runnin
 from tests.schemas import check_document
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve
 
 Captured = pytest.CaptureFixture[str]
 Place = tuple[str, str | None, int, int | None]
@@ -51,20 +51,13 @@ def _cluster() -> Cluster:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    cluster = _cluster()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+def cluster(serve: Serve) -> Cluster:
+    return serve(_cluster())
 
 
 @pytest.fixture
-def partial(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    cluster = _cluster()
-    cluster.addresses["broker-b"] = closed_address()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+def partial(serve: Serve) -> Cluster:
+    return serve(_cluster(), down=["broker-b"])
 
 
 def _places(file: OffsetFile) -> list[Place]:

@@ -20,7 +20,7 @@ from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, runnin
 from tests.scripted import V4_9_7, V5_4_0, ok, refused
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 
@@ -201,21 +201,20 @@ def test_a_cluster_without_any_broker_is_a_failure_everywhere(capsys: Captured) 
 
 
 def test_a_broker_that_only_members_name_makes_every_group_unknown_and_is_then_known_to_all(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    capsys: Captured, serve: Serve
 ) -> None:
     cluster = two_brokers(V5_4_0)
     cluster.brokers["broker-a"].groups = {"H": Group({"c1": running({("T", "broker-x", 0): held()})})}
     cluster.brokers["broker-a"].configured |= {"H"}
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        # Brokers alone were seen then: that tells of no queue, and members are looked at all the same.
-        assert run_words(capsys, "cluster list")[0] == 0
-        result = call(capsys, "group", "list", "-o", "json")
-        states = {item["group"]: (item["state"], item["lag"]) for item in json.loads(result.out)["items"]}
-        assert (result.code, states["G"]) == (8, ("UNKNOWN", None))
-        for words in ("cluster list", "doctor", "group list"):
-            code, said = run_words(capsys, words)
-            assert (code, "broker-x" in said) == (6 if words == "doctor" else 8, True), words
+    serve(cluster)
+    # Brokers alone were seen then: that tells of no queue, and members are looked at all the same.
+    assert run_words(capsys, "cluster list")[0] == 0
+    result = call(capsys, "group", "list", "-o", "json")
+    states = {item["group"]: (item["state"], item["lag"]) for item in json.loads(result.out)["items"]}
+    assert (result.code, states["G"]) == (8, ("UNKNOWN", None))
+    for words in ("cluster list", "doctor", "group list"):
+        code, said = run_words(capsys, words)
+        assert (code, "broker-x" in said) == (6 if words == "doctor" else 8, True), words
 
 
 # Name servers

@@ -11,7 +11,7 @@ from tests.admin.cluster import Group, running
 from tests.scripted import V5_4_0
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve, served
 from .test_sick_states import HIDING, Captured, forget_b, run_words, standing, two_brokers
 
 # What the table or the note says of broker-a's part, and where JSON has it: under its key and with AtLeast.
@@ -68,42 +68,36 @@ def test_a_sum_of_a_whole_cluster_is_exact(words: str, capsys: Captured) -> None
     }
 
 
-def test_a_topic_of_which_the_missing_broker_has_nothing_is_summed_exactly(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_of_which_the_missing_broker_has_nothing_is_summed_exactly(capsys: Captured, serve: Serve) -> None:
     """Of the group it is not known whether it has offsets of other topics there."""
     cluster = two_brokers(V5_4_0)
     del cluster.brokers["broker-b"].topics["T"]
     cluster.brokers["broker-b"].offsets = {}
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        assert run_words(capsys, "topic route T")[0] == 0
-        forget_b(cluster)
-        (item,) = json.loads(call(capsys, "group", "describe", "G", "-o", "json").out)["items"]
-        narrowed = json.loads(call(capsys, "offset", "show", "G", "--topic", "T", "-o", "json").out)["summary"]
-        status = json.loads(call(capsys, "topic", "status", "T", "-o", "json").out)["summary"]
+    serve(cluster)
+    assert run_words(capsys, "topic route T")[0] == 0
+    forget_b(cluster)
+    (item,) = json.loads(call(capsys, "group", "describe", "G", "-o", "json").out)["items"]
+    narrowed = json.loads(call(capsys, "offset", "show", "G", "--topic", "T", "-o", "json").out)["summary"]
+    status = json.loads(call(capsys, "topic", "status", "T", "-o", "json").out)["summary"]
     (topic,) = item["topics"]
     assert (item["lag"], topic["lag"], topic["queueCount"], narrowed["lag"], status["queueCount"]) == (None, 6, 1, 6, 1)
 
 
-def test_queues_that_are_remembered_of_a_missing_broker_are_counted(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queues_that_are_remembered_of_a_missing_broker_are_counted(capsys: Captured, serve: Serve) -> None:
     cluster = two_brokers(V5_4_0)
     for broker in cluster.brokers.values():
         broker.groups = {"G": Group({"c1": running()})}
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        assert run_words(capsys, "topic route T")[0] == 0
-        forget_b(cluster)
-        for words, said in (
-            ("topic route T", "2 queues to read, 2 to write, including those of broker-b"),
-            ("topic status T", "2 queues on 2 brokers, at least 10 messages"),
-            # A client shares what it sees.
-            ("whatif allocate G", "at least 1 queue, 1 client"),
-        ):
-            code, text = run_words(capsys, words)
-            assert (code, said in text) == (8, True), text
+    serve(cluster)
+    assert run_words(capsys, "topic route T")[0] == 0
+    forget_b(cluster)
+    for words, said in (
+        ("topic route T", "2 queues to read, 2 to write, including those of broker-b"),
+        ("topic status T", "2 queues on 2 brokers, at least 10 messages"),
+        # A client shares what it sees.
+        ("whatif allocate G", "at least 1 queue, 1 client"),
+    ):
+        code, text = run_words(capsys, words)
+        assert (code, said in text) == (8, True), text
 
 
 # Commands that name what no server knows.

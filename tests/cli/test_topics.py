@@ -26,7 +26,7 @@ from tests.schemas import check_document
 from tests.scripted import V4_9_7, V5_4_0, ok, passing, refused, run
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve, served
 
 _T = TypeVar("_T")
 Captured = pytest.CaptureFixture[str]
@@ -333,11 +333,8 @@ def test_hostile_names_are_harmless_in_every_format(capsys: Captured) -> None:
 
 
 @pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    cluster = _cluster()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+def whole(serve: Serve) -> Cluster:
+    return serve(_cluster())
 
 
 def test_patterns_pick_topics(whole: Cluster, capsys: Captured) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, runnin
 from tests.scripted import ok, refused
 
 from .calls import call, closed_address
-from .served import served
+from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 
@@ -29,22 +28,15 @@ def _cluster() -> Cluster:
 
 
 @pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def whole(serve: Serve) -> Cluster:
     """Serve a cluster where everything answers; NAMESRV_ADDR names it."""
-    cluster = _cluster()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+    return serve(_cluster())
 
 
 @pytest.fixture
-def partial(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def partial(serve: Serve) -> Cluster:
     """Serve a cluster one of whose brokers refuses connections."""
-    cluster = _cluster()
-    cluster.addresses["broker-b"] = closed_address()
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+    return serve(_cluster(), down=["broker-b"])
 
 
 def test_data_goes_to_stdout_and_notes_to_stderr(whole: Cluster, capsys: Captured) -> None:

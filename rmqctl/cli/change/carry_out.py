@@ -19,20 +19,18 @@ from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.journal.state_place import host_name
+from rmqctl.cli.files import new_file, write_file
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
-from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.plan import Author
 from rmqctl.model.receipt import Result, Who
 from rmqctl.net.file_lock import require_file_locks
 
-from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
 from .consent import check_display, require_consent
-from .headings import headings
 from .interrupts import Interrupts
 from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, is_changing, plan_listing, receipt_listing
-from .parts import count_results
+from .sentences import count_results, headings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from rmqctl.changes.plan_parts import Planned
     from rmqctl.cli.invocation import Invocation
     from rmqctl.cli.output.display import Display
-    from rmqctl.cli.output.listing import Listing
+    from rmqctl.cli.output.listing import Column, Listing
     from rmqctl.client.core import Client
     from rmqctl.model.failure import Failure
     from rmqctl.model.plan import Plan
@@ -53,9 +51,12 @@ def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: 
 
     Commands call this before they contact the cluster.
     """
-    plan_columns, receipt_columns = (
-        (CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS) if is_group_change else (PLAN_COLUMNS, RECEIPT_COLUMNS)
-    )
+    plan_columns: Sequence[Column] = PLAN_COLUMNS
+    receipt_columns: Sequence[Column] = RECEIPT_COLUMNS
+    if is_group_change:
+        from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
+
+        plan_columns, receipt_columns = CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
     if consent.plan_path == "-":
         raise UsageError("--plan cannot write to stdout.", hint="Use --dry-run -o json to write the plan to stdout.")
     if consent.plan_path is not None:
@@ -67,10 +68,7 @@ def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: 
     )
 
 
-def carry_out(
-    invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None,
-    today: Plan | None = None,
-) -> int:  # fmt: skip
+def carry_out(invocation: Invocation, planned: Planned, consent: Consent, *, today: Plan | None = None) -> int:
     """Show a plan, ask, and apply it with consent. Returns the exit code. `today` is a saved plan with new numbers.
 
     Raises UsageError when there is no terminal to ask on, DeclinedError when the answer is no, and what apply_plan
@@ -100,8 +98,8 @@ def carry_out(
             f"Group {plan.group} could only be read in part. Missing: {planned.unseen}.",
             hint="Use --dry-run to show what can be changed, and --partial to change it.",
         )
-    require_consent(invocation, listing, plan.group, yes=consent.yes, confirmed=consent.confirm)
-    return apply(invocation, plan, document, failures, strict=strict, wait_s=wait_s)
+    require_consent(invocation, listing, plan.group, consent)
+    return _apply(invocation, plan, document, failures, consent)
 
 
 def with_author(invocation: Invocation, plan: Plan) -> Plan:
@@ -109,27 +107,28 @@ def with_author(invocation: Invocation, plan: Plan) -> Plan:
     return replace(plan, author=Author(_user(), host_name(), invocation.context_name))
 
 
-def apply(
-    invocation: Invocation, plan: Plan, document: dict[str, Any], failures: Sequence[Failure], *, strict: bool,
-    wait_s: float | None,
-) -> int:  # fmt: skip
+def _apply(
+    invocation: Invocation, plan: Plan, document: dict[str, Any], failures: Sequence[Failure], consent: Consent
+) -> int:
     """Apply a plan after consent, and show the receipt. Returns the exit code."""
     display = invocation.display
     applied = perform(
-        invocation, plan, document, strict=strict, wait_s=wait_s,
-        show=lambda applied: _show_last(
+        invocation,
+        plan,
+        document,
+        consent,
+        lambda applied: _show_last(
             applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display
         ),
-    )  # fmt: skip
+    )
     # A name server that leaves something out leaves nothing undone: the others reported it.
     untold = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
     return _exit_code(applied.exit_code, (*failures, *untold))
 
 
 def perform(
-    invocation: Invocation, plan: Plan, document: dict[str, Any], *, strict: bool, wait_s: float | None,
-    show: Callable[[Applied], object],
-) -> Applied:  # fmt: skip
+    invocation: Invocation, plan: Plan, document: dict[str, Any], consent: Consent, show: Callable[[Applied], object]
+) -> Applied:
     """Apply a plan after consent, and pass the result to `show`; Ctrl-C before that reports what was done."""
     display = invocation.display
     text = json.dumps(document)
@@ -146,7 +145,15 @@ def perform(
             with group_lock(plan.group, plan.operation, await lock_places(client, plan)):
                 await _cool_down(client, plan, journal, report)
                 return await apply_plan(
-                    client, plan, text, document["sha256"], journal, who, strict=strict, wait_s=wait_s, report=report
+                    client,
+                    plan,
+                    text,
+                    document["sha256"],
+                    journal,
+                    who,
+                    strict=consent.strict,
+                    wait_s=consent.wait_s,
+                    report=report,
                 )
 
         try:

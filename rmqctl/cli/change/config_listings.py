@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
 
-from .parts import count_results, extra_keys, look_again_note, unseen_count
+from .sentences import count_results, extra_keys, look_again_note, unseen_count
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rmqctl.cli.output.display import Display
     from rmqctl.cli.output.listing import Column, Listing
 
+    from .options import Consent
+
 
 def check_display(
     invocation: Invocation, *, is_plan_only: bool, plan_columns: Sequence[Column], receipt_columns: Sequence[Column],
@@ -39,13 +41,13 @@ def check_display(
     choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
 
 
-def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bool, confirmed: str | None) -> None:
+def require_consent(invocation: Invocation, plan: Listing, name: str, consent: Consent) -> None:
     """Show a plan, and return only with consent: --yes, --confirm NAME in a protected context, or an answer.
 
     Raises UsageError when there is no terminal to ask on, DeclinedError when the answer is no.
     """
     display = invocation.display
-    is_given = confirmed is not None if invocation.is_protected else yes
+    is_given = consent.confirm is not None if invocation.is_protected else consent.yes
     if display.format in TABLE_FORMATS or not is_given:
         # Scripts get only one document: the plan or the receipt.
         _show(plan, replace(display, columns=(), sort_keys=()))
@@ -56,9 +58,9 @@ def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bo
         option = f"--confirm {name}" if invocation.is_protected else "--yes"
         raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
     if invocation.is_protected:
-        confirm_by_name(name, given=confirmed, may_ask=invocation.may_ask)
+        confirm_by_name(name, given=consent.confirm, may_ask=invocation.may_ask)
     else:
-        confirm((), is_confirmed=yes, may_ask=invocation.may_ask)
+        confirm((), is_confirmed=consent.yes, may_ask=invocation.may_ask)
 
 
 def _show(plan: Listing, display: Display) -> None:

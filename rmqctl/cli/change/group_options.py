@@ -1,60 +1,72 @@
 """The options of the commands that change a group's configuration."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+# No "from __future__ import annotations" here: the fields of GroupSettings would be texts to evaluate.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from rmqctl.changes.groups.rules.fields import Changes
 
 Brokers = Annotated[
     list[str] | None,
     typer.Option("--broker", metavar="BROKER", help="Only on this broker. May be repeated. [default: all masters]"),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Set any field; +NAME=VALUE and -NAME for attributes."),
-]
-RetryQueues = Annotated[
-    int | None, typer.Option("--retry-queues", metavar="N", help="retryQueueNums: queues of the retry topic.")
-]
-Retries = Annotated[
-    int | None,
-    typer.Option("--retries", metavar="N", help="retryMaxTimes: retries before a message becomes a dead letter."),
-]
-Consume = Annotated[
-    bool | None, typer.Option("--consume/--no-consume", help="consumeEnable: whether members may pull.")
-]
-Broadcast = Annotated[
-    bool | None,
-    typer.Option(
-        "--broadcast/--no-broadcast", help="consumeBroadcastEnable: whether members in broadcasting mode may pull."
-    ),
-]
-Orderly = Annotated[
-    bool | None, typer.Option("--orderly/--no-orderly", help="consumeMessageOrderly: in order, for pop clients (5.x).")
-]
-Notify = Annotated[
-    bool | None,
-    typer.Option(
-        "--notify/--no-notify", help="notifyConsumerIdsChangedEnable: notify members when a member joins or leaves."
-    ),
-]
 
 
-def named_fields(
-    *, retry_queues: int | None, retries: int | None, consume: bool | None, broadcast: bool | None,
-    orderly: bool | None, notify: bool | None,
-) -> Mapping[str, Any]:  # fmt: skip
-    """Return the values of these options by the fields that they set."""
-    return {
-        "retryQueueNums": retry_queues,
-        "retryMaxTimes": retries,
-        "consumeEnable": consume,
-        "consumeBroadcastEnable": broadcast,
-        "consumeMessageOrderly": orderly,
-        "notifyConsumerIdsChangedEnable": notify,
-    }
+class GroupSettings(Struct, frozen=True, kw_only=True):
+    """The requested changes of a group's configuration."""
+
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Set any field; +NAME=VALUE and -NAME for attributes."),
+    ] = None
+    retry_queues: Annotated[
+        int | None, typer.Option("--retry-queues", metavar="N", help="retryQueueNums: queues of the retry topic.")
+    ] = None
+    retries: Annotated[
+        int | None,
+        typer.Option("--retries", metavar="N", help="retryMaxTimes: retries before a message becomes a dead letter."),
+    ] = None
+    consume: Annotated[
+        bool | None, typer.Option("--consume/--no-consume", help="consumeEnable: whether members may pull.")
+    ] = None
+    broadcast: Annotated[
+        bool | None,
+        typer.Option(
+            "--broadcast/--no-broadcast",
+            help="consumeBroadcastEnable: whether members in broadcasting mode may pull.",
+        ),
+    ] = None
+    orderly: Annotated[
+        bool | None,
+        typer.Option("--orderly/--no-orderly", help="consumeMessageOrderly: in order, for pop clients (5.x)."),
+    ] = None
+    notify: Annotated[
+        bool | None,
+        typer.Option(
+            "--notify/--no-notify",
+            help="notifyConsumerIdsChangedEnable: notify members when a member joins or leaves.",
+        ),
+    ] = None
+
+    def changes(self) -> "Changes":
+        """Return the changes by field. Raises UsageError."""
+        from rmqctl.changes.groups.rules.fields import parse_changes
+
+        return parse_changes(
+            self.settings or (),
+            {
+                "retryQueueNums": self.retry_queues,
+                "retryMaxTimes": self.retries,
+                "consumeEnable": self.consume,
+                "consumeBroadcastEnable": self.broadcast,
+                "consumeMessageOrderly": self.orderly,
+                "notifyConsumerIdsChangedEnable": self.notify,
+            },
+        )
 
 
 def asked_words(changes: Sequence[str], brokers: Sequence[str], *more: str) -> str:

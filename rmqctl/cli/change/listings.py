@@ -13,8 +13,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.text.words import counted
 
-from .config_listings import config_plan_listing, config_receipt_listing
-from .parts import count_results, extra_keys, look_again_note
+from .sentences import count_results, extra_keys, look_again_note
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -27,6 +26,8 @@ _NOTHING = "Nothing would be changed."
 def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequence[str] = ()) -> Listing:
     """Make the listing of a plan, queue by queue, with its consequences."""
     if is_group_change(plan.operation):
+        from .config_listings import config_plan_listing
+
         listing = config_plan_listing(plan, failures)
         nothing = () if is_changing(plan) or not plan.configs else (_NOTHING,)
         return replace(listing, headings=headings, notes=[*listing.notes, *nothing])
@@ -47,6 +48,8 @@ def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequ
 def receipt_listing(receipt: Receipt, failures: Sequence[Failure] = ()) -> Listing:
     """Make the listing of a receipt, queue by queue."""
     if is_group_change(receipt.operation):
+        from .config_listings import config_receipt_listing
+
         return config_receipt_listing(receipt, failures)
     document = receipt_document(receipt)
     return Listing(

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rmqctl.changes.documents.decode import parse_receipt
 from rmqctl.changes.journal.journal import Journal
+from rmqctl.cli.files import read_input
 from rmqctl.errors import NotFoundError
 from rmqctl.model.receipt import ChangeState, Receipt
 from rmqctl.text.times import iso_time
-
-from ..input_file import read_input
 
 
 def describe(receipt: Receipt) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.durations import duration_option_ms, seconds_option
+from rmqctl.cli.arguments import AnyGroups, TopicsOfGroups, duration_option_ms, seconds_option
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.display import Display
 from rmqctl.errors import UsageError
@@ -64,13 +64,8 @@ queues that they hold do not change. The last reading starts when --wait ends at
 
 def command(
     ctx: typer.Context,
-    groups: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Consumer groups; * and ? are wildcards.", show_default=False),
-    ] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only these topics of the groups; repeatable.")
-    ] = None,
+    groups: AnyGroups = None,
+    topic: TopicsOfGroups = None,
     max_lag: Annotated[int | None, typer.Option("--max-lag", metavar="N", help="Most unread messages.")] = None,
     warn_lag: Annotated[int | None, typer.Option("--warn-lag", metavar="N", help="Warn above this lag.")] = None,
     max_time_lag: Annotated[
@@ -140,7 +135,7 @@ def command(
     elif groups or topic or given:
         raise UsageError("--from cannot be combined with groups, topics and limits.", hint="Put them into the file.")
     else:
-        from rmqctl.cli.input_file import read_input
+        from rmqctl.cli.files import read_input
         from rmqctl.gate.estate import parse_estate
 
         entries = parse_estate(read_input("--from", from_file), from_file)

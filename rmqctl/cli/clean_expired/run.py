@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, WaitStable, Yes, wait_s
-from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.arguments import Group, Queues, TopicPatterns, duration_option_ms, parse_queues
+from rmqctl.cli.change.options import Consent
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.message_options import Queues, parse_queues
+from rmqctl.cli.option_blocks import without
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,11 +85,8 @@ _PATIENCE_S = 60.0
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? match any text. Repeatable."),
-    ] = None,
+    group: Group,
+    topic: TopicPatterns = None,
     queue: Queues = None,
     older_than: Annotated[
         str | None,
@@ -113,12 +110,8 @@ def command(
     rounds: Annotated[
         int | None, typer.Option("--rounds", metavar="N", min=1, help="Stop after N rounds.", show_default=False)
     ] = None,
-    wait_stable: WaitStable = None,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    consent: Annotated[Consent, without("assume_offline", "strict", "partial", "expect_queues")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.progress import ScanProgress
@@ -128,9 +121,7 @@ def command(
     from .stuck_listing import COLUMNS, exit_code, to_listing
 
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=True)
-    is_cleaning = yes or confirm is not None or consent.is_plan_only
-    limit_s = wait_s(wait_stable)
+    is_cleaning = consent.yes or consent.confirm is not None or consent.is_plan_only
     if is_cleaning:
         _check_cleaning(invocation, group, older_than, consent)
     else:
@@ -160,14 +151,14 @@ def command(
                 "--watch cannot be used with --dry-run or --plan.", hint="Use --yes to clean, or --watch alone."
             )
         # In a group without members, successive rounds would send back all messages of the queues.
-        wish = _wish(older_than_ms or 0, level, has_queues=False, reason=reason)
-        return _watch(invocation, name, look, wish if is_cleaning else None, every_s, rounds, limit_s)
+        wish = _wish(older_than_ms or 0, level, has_queues=False, reason=consent.reason)
+        return _watch(invocation, name, look, wish if is_cleaning else None, every_s, rounds, consent)
     if every is not None or rounds is not None:
         raise UsageError("--every and --rounds require --watch.")
     found = look()
     if is_cleaning and older_than_ms is not None:
-        wish = _wish(older_than_ms, level, has_queues=bool(choices), reason=reason)
-        return _clean(invocation, found, consent, wish, limit_s)
+        wish = _wish(older_than_ms, level, has_queues=bool(choices), reason=consent.reason)
+        return _clean(invocation, found, consent, wish)
     listing = to_listing(found, older_than_ms)
     return exit_code(found, render(listing, invocation.display))
 
@@ -182,7 +173,7 @@ def _wish(older_than_ms: int, level: int, *, has_queues: bool, reason: str | Non
 
 def _watch(
     invocation: Invocation, group: str, look: "Callable[[], StuckScan]", wish: "CleanWish | None", every_s: float,
-    rounds: int | None, limit_s: float | None,
+    rounds: int | None, consent: Consent,
 ) -> int:  # fmt: skip
     """Run rounds. Returns the exit code."""
     from rmqctl.changes.clean_expired.plan import plan_cleaning
@@ -202,15 +193,13 @@ def _watch(
         if not planned.plan.items:
             return Round(replace(found, failures=(*found.failures, *planned.failures)))
         plan = with_author(invocation, planned.plan)
-        applied = perform(quiet, plan, plan_document(plan), strict=False, wait_s=limit_s, show=lambda _: None)
+        applied = perform(quiet, plan, plan_document(plan), consent, lambda _: None)
         return Round(found, applied)
 
     return CleanWatch(group, invocation.display, play).run(every_s, rounds)
 
 
-def _clean(
-    invocation: Invocation, found: "StuckScan", consent: Consent, wish: "CleanWish", limit_s: float | None
-) -> int:
+def _clean(invocation: Invocation, found: "StuckScan", consent: Consent, wish: "CleanWish") -> int:
     """Plan, show and apply. Returns the exit code."""
     from rmqctl.changes.clean_expired.plan import plan_cleaning
     from rmqctl.cli.change.carry_out import carry_out
@@ -225,7 +214,8 @@ def _clean(
         listing = to_listing(found, older_than_ms)
         listing = replace(listing, failures=list(dict.fromkeys((*listing.failures, *planned.failures))))
         return exit_code(found, render(listing, replace(invocation.display, columns=(), sort_keys=())))
-    code = carry_out(invocation, planned, consent, strict=False, wait_s=limit_s)
+    # Each queue is cleaned on its own: one that could not be read does not block the others.
+    code = carry_out(invocation, planned, replace(consent, partial=True))
     return STUCK_EXIT_CODE if consent.is_plan_only and code == 0 else code
 
 

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqctl.cli.arguments import seconds_option
 from rmqctl.cli.change.options import Confirm, Yes
-from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.option_blocks import without
 from rmqctl.cli.output.text import note_to_stderr, printable
+from rmqctl.cli.whatif.options import StrategyParameters
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
     from rmqctl.consumer.batch import Listener
     from rmqctl.model.consuming import Subscription
+
+_MOST_VIRTUAL_NODES = 10_000
 
 HELP = """\b
 Examples:
@@ -74,23 +78,6 @@ def command(
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to share queues.")
     ] = "averagely",
-    virtual_nodes: Annotated[
-        int | None,
-        typer.Option("--virtual-nodes", metavar="N", min=1, max=10_000, help="For consistent-hash: nodes per client."),
-    ] = None,
-    room: Annotated[
-        list[str] | None,
-        typer.Option("--room", metavar="ROOM", help="For machine-room: room whose queues are shared; repeatable."),
-    ] = None,
-    site_of: Annotated[
-        str | None,
-        typer.Option(
-            "--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: sign after the room's name, or a plugin."
-        ),
-    ] = None,
-    inner: Annotated[
-        str | None, typer.Option("--inner", metavar="STRATEGY", help="For machine-room-nearby: strategy per room.")
-    ] = None,
     queue: Annotated[
         list[str] | None,
         typer.Option("--queue", metavar="QUEUE", help="For config: broker-a:0, broker-a:0-3 or broker-a; repeatable."),
@@ -130,21 +117,23 @@ def command(
     ] = "30s",
     confirm: Confirm = None,
     yes: Yes = False,
+    *,
+    options: Annotated[StrategyParameters, without("pop_share")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.rules.names import require_new_name
+    from rmqctl.cli.arguments import parse_queues
     from rmqctl.cli.confirm import confirm as ask_whether
     from rmqctl.cli.confirm import confirm_by_name
-    from rmqctl.cli.output.body import body_style
+    from rmqctl.cli.output.body import BodyStyle
     from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_name
-    from rmqctl.cli.output.message_options import MAX_BODY, parse_queues, parse_when
+    from rmqctl.cli.output.message_options import parse_when
     from rmqctl.cli.output.streaming import Stream
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.consuming import ConsumeFromWhere
     from rmqctl.model.group import BROADCASTING, CLUSTERING
     from rmqctl.text.times import Edge
 
-    from ..whatif.options import given_options
     from .listeners import load_function, print_to, run_command
     from .running import Running
     from .sharing import Sharing, parse_custom
@@ -159,8 +148,9 @@ def command(
     require_new_name(name)
     subscriptions = _subscriptions(invocation, topic)
     when = parse_when("--from", start)
-    given = given_options(virtual_nodes=virtual_nodes, rooms=room or (), site_of=site_of, inner=inner, share_count=None)
-    sharing = Sharing(strategy, given, parse_queues(queue), parse_custom(strategy_option or ()), plugin or ())
+    if options.virtual_nodes is not None and not 1 <= options.virtual_nodes <= _MOST_VIRTUAL_NODES:
+        raise UsageError(f"--virtual-nodes must be 1 to {_MOST_VIRTUAL_NODES}.")
+    sharing = Sharing(strategy, options.given(), parse_queues(queue), parse_custom(strategy_option or ()), plugin or ())
     settings = ConsumerSettings(
         group=name,
         message_model=BROADCASTING if broadcast else CLUSTERING,
@@ -180,7 +170,7 @@ def command(
     )
     if settings.consume_timeout_s == 0:
         raise UsageError("--consume-timeout must be greater than 0.")
-    style = body_style("auto", None, [], MAX_BODY)
+    style = BodyStyle()
     running = Running(
         settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else seconds_option("--for", for_),
         count=count, drain_s=seconds_option("--drain", drain),

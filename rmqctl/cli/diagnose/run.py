@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from rmqctl.cli.durations import seconds_option
+from rmqctl.cli.arguments import AnyGroups, TopicsOfGroups, seconds_option
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -63,14 +63,9 @@ _MOST_NOTES = 10
 
 def command(
     ctx: typer.Context,
-    groups: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Consumer groups; * and ? match any text.", show_default=False),
-    ] = None,
+    groups: AnyGroups = None,
     every: Annotated[bool, typer.Option("--all", help="All groups except RocketMQ's own.")] = False,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only these topics of the groups; repeatable.")
-    ] = None,
+    topic: TopicsOfGroups = None,
     severity: Annotated[
         str | None, typer.Option("--severity", metavar="SEVERITY", help="Lowest severity to show. [default: info]")
     ] = None,

@@ -11,32 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
+from rmqctl.cli.arguments import Force, Group
+from rmqctl.cli.files import WriteBehind, new_file, writing
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output_file import WriteBehind, new_file, writing
 from rmqctl.errors import UsageError
 from rmqctl.text.names import one_of
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
-from .reading import (
-    Contains,
-    Group,
-    Ids,
-    Key,
-    Match,
-    Outcome,
-    Properties,
-    Since,
-    Tag,
-    Topics,
-    Until,
-    read_letters,
-    unfit_notes,
-    wanted_letters,
-)
+from .conditions import LetterConditions
+from .reading import Outcome, read_letters, unfit_notes
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
@@ -73,24 +60,14 @@ def command(
     form: Annotated[
         str | None, typer.Option("--format", metavar="FORMAT", help=f"File format: {', '.join(FORMATS)}.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    since: Since = None,
-    until: Until = None,
-    topic: Topics = None,
-    ids: Ids = None,
-    key: Key = None,
-    tag: Tag = None,
-    properties: Properties = None,
-    contains: Contains = None,
-    body_match: Match = None,
+    force: Force = False,
+    *,
+    conditions: LetterConditions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
-    wanted = wanted_letters(
-        invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
-        properties=properties, contains=contains, body_match=body_match,
-    )  # fmt: skip
+    wanted = conditions.wanted(invocation, group, BodyStyle())
     form = _format(to, form)
     path = None if to == "-" else new_file("--to", to, is_forced=force, may_force=True)
     exported: dict[str, Any] = {"count": 0, "earliestTimestamp": None, "lastTimestamp": None}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.arguments import AnyGroups, duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -42,10 +42,7 @@ lower bounds (>=) and the exit code is 8."""
 
 def command(
     ctx: typer.Context,
-    patterns: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Groups to list; * and ? are wildcards.", show_default=False),
-    ] = None,
+    patterns: AnyGroups = None,
     new: Annotated[
         str, typer.Option("--new", metavar="DURATION", help="Count dead letters up to this age as new.")
     ] = "1h",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation
 
 
-def fix_permission(invocation: Invocation, group: str, consent: Consent, reason: str | None) -> int:
+def fix_permission(invocation: Invocation, group: str, consent: Consent) -> int:
     """Add the read permission on each broker that lacks it, after consent. Returns the exit code.
 
     The code is 0 even if nothing has to be done, and 8 if a broker did not answer. Raises NotFoundError for a group
@@ -23,6 +23,6 @@ def fix_permission(invocation: Invocation, group: str, consent: Consent, reason:
     """
     check_consent(invocation, consent, is_group_change=True)
     name = group_name(invocation, group)
-    planned = invocation.ask(lambda client: plan_permission(client, name, reason=reason))
+    planned = invocation.ask(lambda client: plan_permission(client, name, reason=consent.reason))
     # Each broker has its own copy of the permission: a broker that does not answer need not block the others.
-    return carry_out(invocation, planned, replace(consent, partial=True), strict=False, wait_s=0)
+    return carry_out(invocation, planned, replace(consent, partial=True))

@@ -8,27 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from rmqctl.cli.change.options import Confirm, DryRun, Reason, Yes, group_name
+from rmqctl.cli.arguments import Group
+from rmqctl.cli.change.options import GroupConsent, group_name
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.option_blocks import without
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.message_options import Plugin
 from rmqctl.cli.output.render import render
 from rmqctl.errors import RmqctlError, UsageError
 
-from .reading import (
-    Contains,
-    Group,
-    Ids,
-    Key,
-    Match,
-    Properties,
-    Since,
-    Tag,
-    Topics,
-    Until,
-    unfit_notes,
-    wanted_letters,
-)
+from .conditions import LetterConditions, Wanted
+from .reading import unfit_notes
 from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
@@ -40,7 +30,7 @@ if TYPE_CHECKING:
     from rmqctl.changes.dlq.source import Source
     from rmqctl.client.core import Client
 
-    from .reading import Wanted
+    from .conditions import Wanted
 
 HELP = """\b
 Examples:
@@ -77,15 +67,6 @@ def command(
     from_file: Annotated[
         str | None, typer.Option("--from-file", metavar="FILE", help="Read from a file of dlq export (jsonl).")
     ] = None,
-    since: Since = None,
-    until: Until = None,
-    topic: Topics = None,
-    ids: Ids = None,
-    key: Key = None,
-    tag: Tag = None,
-    properties: Properties = None,
-    contains: Contains = None,
-    body_match: Match = None,
     most: Annotated[
         int | None, typer.Option("--max", metavar="N", min=1, help="Send at most N messages.", show_default=False)
     ] = None,
@@ -98,10 +79,9 @@ def command(
     ] = None,
     plugin: Plugin = None,
     ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use the ledger of this name.")] = "",
-    dry_run: DryRun = False,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    conditions: LetterConditions,
+    consent: Annotated[GroupConsent, without("partial", "plan_path")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.dlq.rules.replay import Target, TargetKind, retry_target
@@ -109,18 +89,19 @@ def command(
     from rmqctl.net.file_lock import require_file_locks
 
     invocation = Invocation(ctx)
-    if not dry_run:
+    if not consent.dry_run:
         require_file_locks("Replaying dead letters")
     check_display(
-        invocation, is_plan_only=dry_run, plan_columns=PLAN_COLUMNS, receipt_columns=RECEIPT_COLUMNS, done="sent"
+        invocation,
+        is_plan_only=consent.dry_run,
+        plan_columns=PLAN_COLUMNS,
+        receipt_columns=RECEIPT_COLUMNS,
+        done="sent",
     )
     if to_origin and to_topic is not None:
         raise UsageError("--to-origin and --to-topic cannot be used together.")
     name = group_name(invocation, group)
-    wanted = wanted_letters(
-        invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
-        properties=properties, contains=contains, body_match=body_match,
-    )  # fmt: skip
+    wanted = conditions.wanted(invocation, group, BodyStyle())
     if from_file is not None and wanted.is_narrowed:
         raise UsageError("--from-file cannot be used with conditions.", hint="Select lines of the file with jq.")
     target = retry_target(name)
@@ -134,14 +115,14 @@ def command(
     display = invocation.display
     sample = [(letter, letter if change is None else change(letter)) for letter in plan.sample]
     listing = plan_listing(
-        name, plan, most, is_dry=dry_run, sample=sample, transform=transform, warnings=unfit_notes(wanted)
+        name, plan, most, is_dry=consent.dry_run, sample=sample, transform=transform, warnings=unfit_notes(wanted)
     )
-    if dry_run or not plan.most_count:
-        return render(listing, display if dry_run else replace(display, columns=(), sort_keys=()))
+    if consent.dry_run or not plan.most_count:
+        return render(listing, display if consent.dry_run else replace(display, columns=(), sort_keys=()))
     if plan.obstacle is not None:
         raise plan.obstacle
-    require_consent(invocation, listing, name, yes=yes, confirmed=confirm)
-    return work.replay(plan.most_count, rate, change, reason)
+    require_consent(invocation, listing, name, consent)
+    return work.replay(plan.most_count, rate, change, consent.reason)
 
 
 def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None":

@@ -21,7 +21,7 @@ from rmqctl.rules.file_claims import require_fit
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
 
-    from .reading import Wanted
+    from .conditions import Wanted
 
 
 class TopicSource:

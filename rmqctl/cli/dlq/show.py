@@ -6,35 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, Yes
+from rmqctl.cli.arguments import Group
+from rmqctl.cli.change.options import Consent, GroupConsent
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.option_blocks import without
+from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Item, Listing, Section
 from rmqctl.cli.output.message_item import message_name, message_sections
-from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Plugin
+from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.errors import UsageError
 from rmqctl.text.words import counted
 
+from .conditions import LetterConditions, Wanted
 from .letter_item import COLUMNS, letter_item
-from .reading import (
-    Contains,
-    Group,
-    Ids,
-    Key,
-    Match,
-    Outcome,
-    Properties,
-    Since,
-    Tag,
-    Topics,
-    Until,
-    Wanted,
-    read_letters,
-    unfit_notes,
-    wanted_letters,
-)
+from .reading import Outcome, read_letters, unfit_notes
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
@@ -73,47 +60,29 @@ lacks it. The change is planned, confirmed, verified and journaled; offset undo 
 def command(
     ctx: typer.Context,
     group: Group,
-    since: Since = None,
-    until: Until = None,
-    topic: Topics = None,
-    ids: Ids = None,
-    key: Key = None,
-    tag: Tag = None,
-    properties: Properties = None,
-    contains: Contains = None,
-    body_match: Match = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Show at most N; 0 for all, with -o jsonl.")] = 100,
-    body: Body = "auto",
-    codec: Codec = None,
-    plugin: Plugin = None,
-    max_body: MaxBody = MAX_BODY,
     fix_permission: Annotated[
         bool, typer.Option("--fix-permission", help="Make a write-only dead-letter topic readable; show no messages.")
     ] = False,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    bodies: BodyOptions,
+    conditions: LetterConditions,
+    consent: Annotated[GroupConsent, without("partial")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     if fix_permission:
         from .permission import fix_permission as fix
 
-        return fix(invocation, group, consent, reason)
-    if consent != Consent() or reason is not None:
+        return fix(invocation, group, consent)
+    if consent != Consent():
         raise UsageError("--yes, --dry-run, --plan, --reason and --confirm need --fix-permission.")
     choose_columns(COLUMNS, invocation.display)
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):
         raise UsageError("--limit must be 1 or more.", hint="Use -o jsonl with --limit 0 to show all.")
-    style = body_style(body, codec, plugin or [], max_body)
-    wanted = wanted_letters(
-        invocation, group, style, since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
-        properties=properties, contains=contains, body_match=body_match,
-    )  # fmt: skip
+    style = bodies.style()
+    wanted = conditions.wanted(invocation, group, style)
     stream = Stream("DeadLetterList", COLUMNS, message_name, invocation.display) if is_stream else None
     items: list[dict[str, Any]] = []
 
@@ -130,7 +99,7 @@ def command(
         ),
         open_ended=True,
     )
-    return render(to_listing(wanted, items, outcome, style, limit, is_whole=bool(ids)), invocation.display)
+    return render(to_listing(wanted, items, outcome, style, limit, is_whole=bool(conditions.ids)), invocation.display)
 
 
 def to_listing(

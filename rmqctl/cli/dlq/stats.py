@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import Struct
 
+from rmqctl.cli.arguments import Group
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Column, Listing
@@ -20,23 +21,8 @@ from rmqctl.rules.totals import total
 from rmqctl.text.names import one_of
 from rmqctl.text.times import iso_time
 
-from .reading import (
-    Contains,
-    Group,
-    Ids,
-    Key,
-    Match,
-    Outcome,
-    Properties,
-    Since,
-    Tag,
-    Topics,
-    Until,
-    Wanted,
-    read_letters,
-    unfit_notes,
-    wanted_letters,
-)
+from .conditions import LetterConditions, Wanted
+from .reading import Outcome, read_letters, unfit_notes
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
@@ -91,15 +77,8 @@ def command(
             "--by", metavar="KIND", help=f"Count by: {', '.join(KINDS)}. Repeatable. Default: {', '.join(_UNASKED)}."
         ),
     ] = None,
-    since: Since = None,
-    until: Until = None,
-    topic: Topics = None,
-    ids: Ids = None,
-    key: Key = None,
-    tag: Tag = None,
-    properties: Properties = None,
-    contains: Contains = None,
-    body_match: Match = None,
+    *,
+    conditions: LetterConditions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
@@ -108,10 +87,7 @@ def command(
     for kind in kinds:
         if kind not in KINDS:
             raise UsageError(f"Invalid value for --by: {kind!r}.", hint=one_of(KINDS))
-    wanted = wanted_letters(
-        invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
-        properties=properties, contains=contains, body_match=body_match,
-    )  # fmt: skip
+    wanted = conditions.wanted(invocation, group, BodyStyle())
     tallies: dict[str, dict[str | int | None, _Count]] = {kind: {} for kind in kinds}
     every = _Count()
 

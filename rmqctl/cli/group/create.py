@@ -6,19 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.group_options import (
-    Broadcast,
-    Brokers,
-    Consume,
-    Notify,
-    Orderly,
-    Retries,
-    RetryQueues,
-    Settings,
-    asked_words,
-    named_fields,
-)
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes
+from rmqctl.cli.change.group_options import Brokers, GroupSettings, asked_words
+from rmqctl.cli.change.options import GroupConsent
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -43,37 +32,21 @@ def command(
         str | None,
         typer.Option("--from", metavar="GROUP", help="Start from the settings of this group on each broker."),
     ] = None,
-    settings: Settings = None,
-    retry_queues: RetryQueues = None,
-    retries: Retries = None,
-    consume: Consume = None,
-    broadcast: Broadcast = None,
-    orderly: Orderly = None,
-    notify: Notify = None,
-    partial: Partial = False,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    settings: GroupSettings,
+    consent: GroupConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.plan import ConfigWish, plan_creation
-    from rmqctl.changes.groups.rules.fields import parse_changes
     from rmqctl.changes.groups.rules.names import require_new_name
     from rmqctl.cli.change.carry_out import carry_out, check_consent
 
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=True)
-    given = named_fields(
-        retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,
-        notify=notify,
-    )  # fmt: skip
-    changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
+    changes, brokers = settings.changes(), tuple(broker or ())
     require_new_name(group)
     name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
     origin = () if other is None else (f"--from {other}",)
-    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers, *origin), reason)
+    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers, *origin), consent.reason)
     planned = invocation.ask(lambda client: plan_creation(client, wish, other))
-    return carry_out(invocation, planned, consent, strict=False, wait_s=0)
+    return carry_out(invocation, planned, consent)

@@ -6,19 +6,11 @@ from typing import Annotated
 
 import typer
 
+from rmqctl.cli.arguments import Group
 from rmqctl.cli.change.group_options import Brokers, asked_words
-from rmqctl.cli.change.options import (
-    AssumeOffline,
-    Confirm,
-    Consent,
-    DryRun,
-    Partial,
-    PlanFile,
-    Reason,
-    Yes,
-    group_name,
-)
+from rmqctl.cli.change.options import Consent, group_name
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.option_blocks import without
 
 HELP = """\b
 Examples:
@@ -34,29 +26,24 @@ offset reset; offset undo restores the configuration, and the offsets that were 
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    group: Group,
     with_offsets: Annotated[bool, typer.Option("--with-offsets", help="Delete all of its offsets as well.")] = False,
     broker: Brokers = None,
-    assume_offline: AssumeOffline = False,
-    partial: Partial = False,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    consent: Annotated[Consent, without("strict", "wait_stable", "expect_queues")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.delete import plan_group_deletion
     from rmqctl.cli.change.carry_out import carry_out, check_consent
 
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=True)
     name, brokers = group_name(invocation, group), tuple(broker or ())
     asked = asked_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(
         lambda client: plan_group_deletion(
-            client, name, brokers, with_offsets=with_offsets, assume_offline=assume_offline, asked=asked, reason=reason
+            client, name, brokers, with_offsets=with_offsets, assume_offline=consent.assume_offline, asked=asked,
+            reason=consent.reason,
         )
-    )
-    return carry_out(invocation, planned, consent, strict=False, wait_s=0)
+    )  # fmt: skip
+    return carry_out(invocation, planned, consent)

@@ -4,10 +4,11 @@
 # the cluster is imported when the command runs, so that --help needs none of it.
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rmqctl.cli.arguments import Groups
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.offset.show import show_tps, sum_rows, summarise
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
@@ -49,10 +50,7 @@ _GROUPS_AT_ONCE = 4
 
 def command(
     ctx: typer.Context,
-    groups: Annotated[
-        list[str],
-        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? are wildcards.", show_default=False),
-    ],
+    groups: Groups,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.group_details import fetch_group_details

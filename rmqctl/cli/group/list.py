@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.admin.groups.rules.attention import NOT_ASKED, Mark, Part, mark
+from rmqctl.cli.arguments import AnyGroups
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -57,10 +58,7 @@ Groups are read from the brokers' own tables, so groups without a retry topic ar
 
 def command(
     ctx: typer.Context,
-    patterns: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Groups to list; * and ? are wildcards.", show_default=False),
-    ] = None,
+    patterns: AnyGroups = None,
     only_with_lag: Annotated[
         bool, typer.Option("--only-with-lag", help="Show only groups with lag, or with unknown lag.")
     ] = False,

@@ -2,23 +2,12 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
-from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.group_options import (
-    Broadcast,
-    Brokers,
-    Consume,
-    Notify,
-    Orderly,
-    Retries,
-    RetryQueues,
-    Settings,
-    asked_words,
-    named_fields,
-)
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes, group_name
+from rmqctl.cli.arguments import Group
+from rmqctl.cli.change.group_options import Brokers, GroupSettings, asked_words
+from rmqctl.cli.change.options import GroupConsent, group_name
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -37,39 +26,23 @@ previous values."""
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    group: Group,
     broker: Brokers = None,
-    settings: Settings = None,
-    retry_queues: RetryQueues = None,
-    retries: Retries = None,
-    consume: Consume = None,
-    broadcast: Broadcast = None,
-    orderly: Orderly = None,
-    notify: Notify = None,
-    partial: Partial = False,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    settings: GroupSettings,
+    consent: GroupConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.plan import ConfigWish, plan_update
-    from rmqctl.changes.groups.rules.fields import parse_changes
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
 
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=True)
-    given = named_fields(
-        retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,
-        notify=notify,
-    )  # fmt: skip
-    changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
+    changes, brokers = settings.changes(), tuple(broker or ())
     if not changes.names:
         raise UsageError("No change is given.", hint="Add for example --retries 3, or --set FIELD=VALUE for any field.")
     name = group_name(invocation, group)
-    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), reason)
+    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), consent.reason)
     planned = invocation.ask(lambda client: plan_update(client, wish))
-    return carry_out(invocation, planned, consent, strict=False, wait_s=0)
+    return carry_out(invocation, planned, consent)

@@ -9,23 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import Struct, field
 
+from rmqctl.cli.arguments import Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name
-from rmqctl.cli.output.message_options import (
-    MAX_BODY,
-    Body,
-    Codec,
-    MaxBody,
-    Plugin,
-    Queues,
-    not_empty,
-    parse_properties,
-    parse_queues,
-    parse_span,
-    parse_tag_option,
-)
+from rmqctl.cli.output.message_options import BodyOptions, not_empty, parse_properties, parse_span, parse_tag_option
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
@@ -80,10 +69,8 @@ def command(
     ] = None,
     queue: Queues = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Show at most N; 0 for all, with -o jsonl.")] = 100,
-    body: Body = "auto",
-    codec: Codec = None,
-    plugin: Plugin = None,
-    max_body: MaxBody = MAX_BODY,
+    *,
+    bodies: BodyOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.filter import MessageFilter
@@ -93,7 +80,7 @@ def command(
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):
         raise UsageError("--limit must be 1 or more.", hint="Use -o jsonl with --limit 0 to show all.")
-    style = body_style(body, codec, plugin or [], max_body)
+    style = bodies.style()
     since_ms, until_ms = parse_span(since, until)
     question = _Question(
         topic=invocation.full_name(topic),

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name, message_sections
-from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Plugin
+from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.failure import Failure
@@ -60,10 +60,8 @@ def command(
     queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="The queue of --offset.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", metavar="N", help="Offset of the first message.")] = None,
     count: Annotated[int, typer.Option("--count", metavar="N", help="Number of messages from --offset on.")] = 1,
-    body: Body = "auto",
-    codec: Codec = None,
-    plugin: Plugin = None,
-    max_body: MaxBody = MAX_BODY,
+    *,
+    bodies: BodyOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.lookup import decode_id, find_by_ids, find_by_place
@@ -72,7 +70,7 @@ def command(
     _require_one_way(ids or [], topic, key, queue, offset)
     invocation = Invocation(ctx)
     choose_columns(FOUND_COLUMNS, invocation.display)
-    style = body_style(body, codec, plugin or [], max_body)
+    style = bodies.style()
     full_topic = None if topic is None else invocation.full_name(topic)
     if key is not None:
         wanted_key, key_topic = key, full_topic or ""

@@ -9,7 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from rmqctl.cli.confirm import confirm_by_name
-from rmqctl.cli.input_file import read_input
+from rmqctl.cli.files import read_input
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import render

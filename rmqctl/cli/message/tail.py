@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqctl.cli.arguments import Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.body import body_style
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
-from rmqctl.cli.output.message_options import (
-    MAX_BODY,
-    Body,
-    Codec,
-    MaxBody,
-    Plugin,
-    Queues,
-    parse_queues,
-    parse_tag_option,
-    parse_when,
-)
+from rmqctl.cli.output.message_options import BodyOptions, parse_tag_option, parse_when
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UnreachableError, UsageError
@@ -64,10 +54,8 @@ def command(
         int | None,
         typer.Option("--count", metavar="N", help="End after showing N messages.", show_default=False),
     ] = None,
-    body: Body = "auto",
-    codec: Codec = None,
-    plugin: Plugin = None,
-    max_body: MaxBody = MAX_BODY,
+    *,
+    bodies: BodyOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.filter import MessageFilter
@@ -77,7 +65,7 @@ def command(
 
     invocation = Invocation(ctx)
     stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
-    style = body_style(body, codec, plugin or [], max_body)
+    style = bodies.style()
     tags, choices = parse_tag_option(tag), parse_queues(queue)
     when = parse_when("--since", start)
     if (last is not None and not 0 <= last <= _MAX_LAST) or (count is not None and count < 1):

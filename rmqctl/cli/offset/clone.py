@@ -6,22 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqctl.cli.change.options import (
-    AssumeOffline,
-    Confirm,
-    Consent,
-    DryRun,
-    ExpectQueues,
-    Partial,
-    PlanFile,
-    Reason,
-    Strict,
-    WaitStable,
-    Yes,
-    group_name,
-    topic_names,
-    wait_s,
-)
+from rmqctl.cli.arguments import Topics
+from rmqctl.cli.change.options import Consent, group_name, topic_names
 from rmqctl.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -41,19 +27,9 @@ def command(
     ctx: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FROM", help="The group to copy from.", show_default=False)],
     group: Annotated[str, typer.Argument(metavar="TO", help="The group to change.", show_default=False)],
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
-    ] = None,
-    assume_offline: AssumeOffline = False,
-    strict: Strict = False,
-    wait_stable: WaitStable = None,
-    partial: Partial = False,
-    expect_queues: ExpectQueues = None,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    topic: Topics = None,
+    *,
+    consent: Consent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.given import offsets_of_group
@@ -69,18 +45,16 @@ def command(
     origin, name = group_name(invocation, source), group_name(invocation, group)
     if origin == name:
         raise UsageError(f"FROM and TO are the same group, {name}.")
-    limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:
         given = await offsets_of_group(client, origin, topics)
         wish = Wish(
-            Operation.OFFSET_CLONE, Spec(Aim.GIVEN), assume_offline=assume_offline, expect_queues=expect_queues,
-            asked=f"from {origin}", reason=reason,
+            Operation.OFFSET_CLONE, Spec(Aim.GIVEN), assume_offline=consent.assume_offline,
+            expect_queues=consent.expect_queues, asked=f"from {origin}", reason=consent.reason,
         )  # fmt: skip
         return await plan_offsets(client, name, given.wish(wish))
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent)

@@ -6,22 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqctl.cli.change.options import (
-    AssumeOffline,
-    Confirm,
-    Consent,
-    DryRun,
-    Partial,
-    PlanFile,
-    Reason,
-    Strict,
-    WaitStable,
-    Yes,
-    group_name,
-    topic_names,
-    wait_s,
-)
+from rmqctl.cli.arguments import Group
+from rmqctl.cli.change.options import Consent, group_name, topic_names
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.option_blocks import without
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -38,21 +26,14 @@ check, the journal and the exit codes are those of offset reset."""
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
+    group: Group,
     topic: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC", help="Delete the offsets of this topic. May be repeated."),
     ] = None,
     leftovers: Annotated[bool, typer.Option("--leftovers", help="Delete the offsets of deleted topics.")] = False,
-    assume_offline: AssumeOffline = False,
-    strict: Strict = False,
-    wait_stable: WaitStable = None,
-    partial: Partial = False,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    consent: Annotated[Consent, without("expect_queues")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.delete import plan_deletion
@@ -63,16 +44,15 @@ def command(
     invocation = Invocation(ctx)
     if not topic and not leftovers:
         raise UsageError("No offsets are selected.", hint="Add --topic TOPIC or --leftovers.")
-    limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     name, topics = group_name(invocation, group), topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:
         return await plan_deletion(
-            client, name, topics, leftovers=leftovers, assume_offline=assume_offline,
-            asked=" ".join([*(f"--topic {each}" for each in topics), *["--leftovers"] * leftovers]), reason=reason,
+            client, name, topics, leftovers=leftovers, assume_offline=consent.assume_offline,
+            asked=" ".join([*(f"--topic {each}" for each in topics), *["--leftovers"] * leftovers]),
+            reason=consent.reason,
         )  # fmt: skip
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent)

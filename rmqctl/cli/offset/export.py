@@ -12,13 +12,14 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.cli.arguments import Force, Group, TopicPatterns
+from rmqctl.cli.files import new_file, write_file
 from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import hints_of, render
 from rmqctl.cli.output.text import printable, to_stderr
-from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -64,16 +65,13 @@ class Export(Struct, frozen=True):
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? are wildcards. May be repeated."),
-    ] = None,
+    group: Group,
+    topic: TopicPatterns = None,
     file: Annotated[
         str | None,
         typer.Option("--file", metavar="FILE", help="Write to a new file that only you can read; - for stdout."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Force = False,
     kafka: Annotated[bool, typer.Option("--kafka", help="Write Kafka's CSV: topic,partition,offset.")] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""

@@ -6,23 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqctl.cli.change.options import (
-    AssumeOffline,
-    Confirm,
-    Consent,
-    DryRun,
-    ExpectQueues,
-    Partial,
-    PlanFile,
-    Reason,
-    Strict,
-    WaitStable,
-    Yes,
-    group_name,
-    topic_names,
-    wait_s,
-)
-from rmqctl.cli.input_file import read_input
+from rmqctl.cli.arguments import Topics
+from rmqctl.cli.change.options import Consent, group_name, topic_names
+from rmqctl.cli.files import read_input
 from rmqctl.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -52,19 +38,9 @@ def command(
         str | None,
         typer.Option("--group", metavar="GROUP", help="The group to change; required if the file names none."),
     ] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
-    ] = None,
-    assume_offline: AssumeOffline = False,
-    strict: Strict = False,
-    wait_stable: WaitStable = None,
-    partial: Partial = False,
-    expect_queues: ExpectQueues = None,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    topic: Topics = None,
+    *,
+    consent: Consent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.files import parse_offsets
@@ -77,8 +53,6 @@ def command(
     from rmqctl.model.plan import Operation
 
     invocation = Invocation(ctx)
-    limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     offsets = parse_offsets(read_input("FILE", file))
     # A file has the full name of the group; the command line has a name within the namespace.
@@ -88,10 +62,10 @@ def command(
     async def make(client: "Client") -> Planned:
         given = await offsets_of_file(client, offsets, topics)
         wish = Wish(
-            Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), assume_offline=assume_offline, expect_queues=expect_queues,
-            asked=f"from {file}", reason=reason,
+            Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), assume_offline=consent.assume_offline,
+            expect_queues=consent.expect_queues, asked=f"from {file}", reason=consent.reason,
         )  # fmt: skip
         return await plan_offsets(client, name, given.wish(wish))
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent)

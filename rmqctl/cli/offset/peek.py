@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.arguments import Group, Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
-from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Plugin, Queues, parse_queues
+from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 
@@ -36,15 +37,13 @@ committed yet."""
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    group: Group,
     topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.", show_default=False)],
     queue: Queues = None,
     before: Annotated[int, typer.Option("--before", metavar="N", help="Messages before the offset.")] = 2,
     after: Annotated[int, typer.Option("--after", metavar="N", help="Messages after the next one.")] = 2,
-    body: Body = "auto",
-    codec: Codec = None,
-    plugin: Plugin = None,
-    max_body: MaxBody = MAX_BODY,
+    *,
+    bodies: BodyOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.offsets.peek import peek_group
@@ -56,7 +55,7 @@ def command(
         )
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
-    style = body_style(body, codec, plugin or [], max_body)
+    style = bodies.style()
     choices = parse_queues(queue)
     group, topic = invocation.full_name(group), invocation.full_name(topic)
     peek = invocation.ask(lambda client: peek_group(client, group, topic, choices, before, after))

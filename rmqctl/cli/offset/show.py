@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.arguments import Groups, TopicPatterns
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -54,14 +55,8 @@ A dash means unknown, never 0; -o json shows the reason."""
 
 def command(
     ctx: typer.Context,
-    groups: Annotated[
-        list[str],
-        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? are wildcards.", show_default=False),
-    ],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? are wildcards. May be repeated."),
-    ] = None,
+    groups: Groups,
+    topic: TopicPatterns = None,
     only_with_lag: Annotated[
         bool, typer.Option("--only-with-lag", help="Show only queues with lag, or with unknown lag.")
     ] = False,

@@ -6,24 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqctl.cli.change.options import (
-    AssumeOffline,
-    Confirm,
-    Consent,
-    DryRun,
-    ExpectQueues,
-    Partial,
-    PlanFile,
-    Reason,
-    Strict,
-    WaitStable,
-    Yes,
-    group_name,
-    topic_names,
-    wait_s,
-)
+from rmqctl.cli.arguments import Group, Queues, Topics, parse_queues
+from rmqctl.cli.change.options import Consent, group_name, topic_names
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.message_options import Queues, parse_queues
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -41,22 +26,12 @@ journal and the exit codes are those of offset reset."""
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
-    ] = None,
+    group: Group,
+    topic: Topics = None,
     queue: Queues = None,
     with_retry: Annotated[bool, typer.Option("--with-retry", help="Skip the group's retry topic as well.")] = False,
-    assume_offline: AssumeOffline = False,
-    strict: Strict = False,
-    wait_stable: WaitStable = None,
-    partial: Partial = False,
-    expect_queues: ExpectQueues = None,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    consent: Consent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.plan import plan_offsets
@@ -67,18 +42,16 @@ def command(
     from rmqctl.model.plan import Operation
 
     invocation = Invocation(ctx)
-    limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     name = group_name(invocation, group)
     wish = Wish(
         Operation.OFFSET_SKIP, Spec(Aim.LATEST), topic_names(invocation, topic),
-        parse_queues(queue), with_retry=with_retry, assume_offline=assume_offline,
-        expect_queues=expect_queues, asked="to the end", reason=reason,
+        parse_queues(queue), with_retry=with_retry, assume_offline=consent.assume_offline,
+        expect_queues=consent.expect_queues, asked="to the end", reason=consent.reason,
     )  # fmt: skip
 
     async def make(client: "Client") -> Planned:
         return await plan_offsets(client, name, wish)
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent)

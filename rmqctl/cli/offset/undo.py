@@ -6,21 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqctl.cli.change.options import (
-    AssumeOffline,
-    AssumeSameCluster,
-    Confirm,
-    Consent,
-    DryRun,
-    Partial,
-    PlanFile,
-    Reason,
-    Strict,
-    WaitStable,
-    Yes,
-    wait_s,
-)
+from rmqctl.cli.change.options import AssumeSameCluster, Consent
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.option_blocks import without
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -49,16 +37,9 @@ def command(
         str,
         typer.Argument(metavar="RECEIPT", help="The id of a change, or a file with its receipt.", show_default=False),
     ],
-    assume_offline: AssumeOffline = False,
     assume_same_cluster: AssumeSameCluster = False,
-    strict: Strict = False,
-    wait_stable: WaitStable = None,
-    partial: Partial = False,
-    dry_run: DryRun = False,
-    plan: PlanFile = None,
-    reason: Reason = None,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    consent: Annotated[Consent, without("expect_queues")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.rules.changes import is_group_change
@@ -69,8 +50,6 @@ def command(
     from rmqctl.cli.change.receipts import find_receipt
 
     invocation = Invocation(ctx)
-    limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     if not consent.is_plan_only:
         invocation.require_writable()
     undone = find_receipt(receipt)
@@ -81,9 +60,9 @@ def command(
 
     async def make(client: "Client") -> Planned:
         return await plan_way_back(
-            client, undone, later, assume_offline=assume_offline, assume_same_cluster=assume_same_cluster,
-            reason=reason,
+            client, undone, later, assume_offline=consent.assume_offline, assume_same_cluster=assume_same_cluster,
+            reason=consent.reason,
         )  # fmt: skip
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from rmqctl.errors import PluginError, RmqctlError, UsageError
-from rmqctl.text.names import one_of
+from rmqctl.errors import PluginError, RmqctlError
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
@@ -34,23 +33,6 @@ class BodyStyle(Struct, frozen=True):
     codec_name: str | None = None
     codec: BodyCodec | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
-
-
-def body_style(mode: str, codec_name: str | None, plugins: list[str], max_bytes: int) -> BodyStyle:
-    """Return the style that the options select. Loads plugins for a codec. Raises UsageError, the plugins' errors."""
-    if mode not in MODES:
-        raise UsageError(f"Invalid body format {mode!r}.", hint=one_of(MODES))
-    if max_bytes < 0:
-        raise UsageError("--max-body cannot be negative.", hint="Use 0 to show whole bodies.")
-    if codec_name is None:
-        if plugins:
-            raise UsageError("--plugin requires --codec.", hint="Name a codec of the plugin with --codec.")
-        return BodyStyle(mode, max_bytes=max_bytes)
-    if mode in ("hex", "none"):
-        raise UsageError(f"--codec and --body {mode} cannot be used together: a codec returns text or a value.")
-    from rmqctl.plugin.loader import body_codec
-
-    return BodyStyle(mode, codec_name, body_codec(codec_name, plugins), max_bytes)
 
 
 def body_fields(body: bytes, properties: Mapping[str, str], topic: str, style: BodyStyle) -> dict[str, Any]:

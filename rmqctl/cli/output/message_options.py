@@ -1,35 +1,54 @@
 """Options that the commands about messages share."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+# No "from __future__ import annotations" here: the fields of BodyOptions would be texts to evaluate.
+from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from rmqctl.errors import UsageError
+from rmqctl.text.names import one_of
 
-from .body import DEFAULT_MAX_BYTES, MODES
+from .body import DEFAULT_MAX_BYTES, MODES, BodyStyle
 
-if TYPE_CHECKING:
-    from rmqctl.admin.topics.queues import QueueChoice
-
-Body = Annotated[str, typer.Option("--body", metavar="KIND", help=f"Body format: {', '.join(MODES)}.")]
-Codec = Annotated[
-    str | None,
-    typer.Option("--codec", metavar="NAME", help="Decode bodies as gbk or another text encoding, base64, msgpack ..."),
-]
 Plugin = Annotated[
     list[str] | None,
     typer.Option("--plugin", metavar="FILE", help="Plugin with codecs. Repeatable. Env: RMQCTL_PLUGINS."),
 ]
-MaxBody = Annotated[
-    int, typer.Option("--max-body", metavar="BYTES", help="Show at most this much of each body; 0 shows all.")
-]
-Queues = Annotated[
-    list[str] | None,
-    typer.Option("--queue", metavar="QUEUE", help="Queues: broker-a:0, broker-a:0-3 or broker-a. Repeatable."),
-]
-MAX_BODY = DEFAULT_MAX_BYTES
+
+
+class BodyOptions(Struct, frozen=True, kw_only=True):
+    """How to show bodies."""
+
+    body: Annotated[str, typer.Option("--body", metavar="KIND", help=f"Body format: {', '.join(MODES)}.")] = "auto"
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            "--codec", metavar="NAME", help="Decode bodies as gbk or another text encoding, base64, msgpack ..."
+        ),
+    ] = None
+    plugin: Plugin = None
+    max_body: Annotated[
+        int, typer.Option("--max-body", metavar="BYTES", help="Show at most this much of each body; 0 shows all.")
+    ] = DEFAULT_MAX_BYTES
+
+    def style(self) -> BodyStyle:
+        """Return the style of these options. Loads plugins for a codec. Raises UsageError, the plugins' errors."""
+        if self.body not in MODES:
+            raise UsageError(f"Invalid body format {self.body!r}.", hint=one_of(MODES))
+        if self.max_body < 0:
+            raise UsageError("--max-body cannot be negative.", hint="Use 0 to show whole bodies.")
+        if self.codec is None:
+            if self.plugin:
+                raise UsageError("--plugin requires --codec.", hint="Name a codec of the plugin with --codec.")
+            return BodyStyle(self.body, max_bytes=self.max_body)
+        if self.body in ("hex", "none"):
+            raise UsageError(
+                f"--codec and --body {self.body} cannot be used together: a codec returns text or a value."
+            )
+        from rmqctl.plugin.loader import body_codec
+
+        return BodyStyle(self.body, self.codec, body_codec(self.codec, self.plugin or []), self.max_body)
 
 
 def parse_when(option: str, text: str) -> int | str:
@@ -52,16 +71,6 @@ def parse_tag_option(text: str | None) -> frozenset[str]:
         return frozenset() if text is None else parse_tags(text)
     except ValueError as error:
         raise UsageError(f"--tag: {error}.") from None
-
-
-def parse_queues(given: list[str] | None) -> tuple[QueueChoice, ...]:
-    """Return the queues of --queue, an empty tuple for all. Raises UsageError."""
-    from rmqctl.admin.topics.queues import parse_queue_choice
-
-    try:
-        return tuple(parse_queue_choice(text) for text in given or ())
-    except ValueError as error:
-        raise UsageError(f"--queue: {error}.") from None
 
 
 def parse_span(since: str | None, until: str | None) -> tuple[int | None, int | None]:

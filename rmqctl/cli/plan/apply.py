@@ -6,18 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.options import (
-    AssumeSameCluster,
-    Confirm,
-    Consent,
-    DryRun,
-    Partial,
-    Strict,
-    WaitStable,
-    Yes,
-    wait_s,
-)
+from rmqctl.cli.change.options import AssumeSameCluster, Consent
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.option_blocks import without
 
 HELP = """\b
 Examples:
@@ -39,13 +30,9 @@ With --partial, a broker that is missing or silent is skipped instead: its items
 def command(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Plan file; - is stdin.", show_default=False)],
-    strict: Strict = False,
     assume_same_cluster: AssumeSameCluster = False,
-    wait_stable: WaitStable = None,
-    partial: Partial = False,
-    dry_run: DryRun = False,
-    confirm: Confirm = None,
-    yes: Yes = False,
+    *,
+    consent: Annotated[Consent, without("assume_offline", "expect_queues", "plan_path", "reason")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.apply import look_again
@@ -55,19 +42,17 @@ def command(
     from rmqctl.changes.same_cluster import follow_plan
     from rmqctl.changes.unseen_now import leave_out_unseen
     from rmqctl.cli.change.carry_out import carry_out, check_consent
-    from rmqctl.cli.input_file import read_input
+    from rmqctl.cli.files import read_input
 
     invocation = Invocation(ctx)
-    limit_s = wait_s(wait_stable)
     plan, _ = parse_plan(read_input("FILE", file), file)
-    consent = Consent(yes=yes, dry_run=dry_run, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
     planned = Planned(plan, ())
-    if partial:
+    if consent.partial:
         planned = invocation.ask(lambda client: leave_out_unseen(client, plan))
     today = planned.plan
-    if dry_run or not is_group_change(plan.operation):
-        today = invocation.ask(lambda client: look_again(client, planned.plan, strict=strict))
-    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s, today=today)
+    if consent.dry_run or not is_group_change(plan.operation):
+        today = invocation.ask(lambda client: look_again(client, planned.plan, strict=consent.strict))
+    return carry_out(invocation, planned, consent, today=today)

@@ -25,9 +25,9 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.documents.decode import parse_plan
-    from rmqctl.cli.change.headings import headings
     from rmqctl.cli.change.listings import PLAN_COLUMNS, plan_listing
-    from rmqctl.cli.input_file import read_input
+    from rmqctl.cli.change.sentences import headings
+    from rmqctl.cli.files import read_input
     from rmqctl.cli.output.render import choose_columns, render
 
     invocation = Invocation(ctx, needs_cluster=False)

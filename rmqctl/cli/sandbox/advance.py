@@ -11,6 +11,8 @@ from rmqctl.errors import UsageError
 from rmqctl.text.durations import parse_duration_ms, short_duration
 from rmqctl.text.times import iso_time
 
+from .options import Port
+
 HELP = """\b
 Examples:
   rmqctl sandbox advance 2h
@@ -29,9 +31,7 @@ def command(
     duration: Annotated[
         str, typer.Argument(metavar="TIME", help="How far to advance: 30s, 2h, 3d.", show_default=False)
     ],
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
-    ] = None,
+    port: Port = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render

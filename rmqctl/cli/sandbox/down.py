@@ -9,6 +9,8 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import DeadlineError, RmqctlError, UnreachableError
 
+from .options import Port
+
 if TYPE_CHECKING:
     from rmqctl.sandbox.control.state_file import RunningSandbox
 
@@ -26,9 +28,7 @@ _ANSWER_S = 2.0
 
 def command(
     ctx: typer.Context,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
-    ] = None,
+    port: Port = None,
     every: Annotated[bool, typer.Option("--all", help="Stop all sandboxes of this user.")] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""

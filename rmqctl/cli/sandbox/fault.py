@@ -10,6 +10,8 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.text.durations import short_duration
 
+from .options import Port
+
 HELP = """\b
 Examples:
   rmqctl sandbox fault answer SEND_MESSAGE_V2 with SYSTEM_BUSY --count 3
@@ -64,9 +66,7 @@ def command(
     lose_unflushed: Annotated[
         bool, typer.Option("--lose-unflushed", help="Lose data that is not yet on disk.")
     ] = False,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
-    ] = None,
+    port: Port = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render

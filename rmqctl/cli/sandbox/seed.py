@@ -9,6 +9,8 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.errors import UsageError
 
+from .options import Port
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,9 +34,7 @@ def command(
         str | None, typer.Argument(metavar="[SCENARIO]", help="Scenario to create.", show_default=False)
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the scenarios.")] = False,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
-    ] = None,
+    port: Port = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render

@@ -1,13 +1,14 @@
 """rmqctl sandbox status: the running sandboxes and their contents."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
-from typing import Annotated
 
 import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
+
+from .options import Port
 
 HELP = """\b
 Examples:
@@ -21,9 +22,7 @@ until a message arrives. Counts exclude the topics and groups that RocketMQ crea
 
 def command(
     ctx: typer.Context,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
-    ] = None,
+    port: Port = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render

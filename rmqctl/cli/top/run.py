@@ -7,10 +7,9 @@ import sys
 
 import typer
 
-from rmqctl.cli.durations import duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.display import Display
-from rmqctl.cli.watch.options import Every, For, Groups, LagAllowance, Rate, Rounds, Window
+from rmqctl.cli.watch.options import Every, Rate, WatchOptions
 
 HELP = """\b
 Examples:
@@ -31,21 +30,23 @@ When it does not run on a terminal, or with -o jsonl, csv, plain and so on, ever
 the worst group first. The exit code is then 0, or 8 when a part was not read. Ctrl-C gives 130."""
 
 
+class TopOptions(WatchOptions, frozen=True, kw_only=True):
+    """Those of watch, with more frequent rounds."""
+
+    every: Every = "5s"
+    rate: Rate = 10.0
+
+
 def command(
     ctx: typer.Context,
-    groups: Groups = None,
-    every: Every = "5s",
-    window: Window = "5m",
-    lag_allowance: LagAllowance = 0,
-    rate: Rate = 10.0,
-    for_: For = None,
-    rounds: Rounds = None,
+    *,
+    options: TopOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     from rmqctl.cli.output.render import choose_columns
     from rmqctl.cli.output.streaming import Stream, require_stream
-    from rmqctl.cli.watch.session import Session, WatchSettings
+    from rmqctl.cli.watch.session import Session
 
     from .columns import GROUPS, LINES
 
@@ -53,18 +54,7 @@ def command(
     has_screen = _has_screen(display)
     require_stream(display, with_sort=True)
     choose_columns(GROUPS if has_screen else LINES, display)
-    settings = WatchSettings(
-        groups=tuple(map(invocation.full_name, groups or ())),
-        every_s=duration_option_ms("--every", every) / 1000,
-        window_ms=duration_option_ms("--window", window),
-        lag_allowance=lag_allowance,
-        rate_per_s=rate,
-        for_s=None if for_ is None else duration_option_ms("--for", for_) / 1000,
-        round_count=rounds,
-        shows_each_round=True,
-        worst_first=True,
-    )
-    settings.require_window()
+    settings = options.settings(invocation, shows_each_round=True, worst_first=True)
     if has_screen:
         from .session import ScreenSession
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.arguments import duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.streaming import Stream, require_stream
 from rmqctl.errors import UsageError
 
 from .display import COLUMNS, HEALTH_HELP
-from .options import Every, For, Groups, LagAllowance, Rate, Rounds, Window
+from .options import WatchOptions
 
 HELP = f"""\b
 Examples:
@@ -55,13 +55,8 @@ After --for, --rounds or SIGTERM, the exit code is 0, or 8 when a part was not r
 
 def command(
     ctx: typer.Context,
-    groups: Groups = None,
-    every: Every = "15s",
-    window: Window = "5m",
-    lag_allowance: LagAllowance = 0,
-    rate: Rate = 2.0,
-    for_: For = None,
-    rounds: Rounds = None,
+    *,
+    options: WatchOptions,
     each_round: Annotated[bool, typer.Option("--each-round", help="Show every group in every round.")] = False,
     record: Annotated[str | None, typer.Option("--record", metavar="FILE", help="Append the samples to FILE.")] = None,
     record_size: Annotated[int, typer.Option("--record-size", metavar="MB", min=1, help="Largest size of FILE.")] = 64,
@@ -97,23 +92,16 @@ def command(
     from rmqctl.rules.health import Health
     from rmqctl.text.names import one_of
 
-    from .session import Session, WatchSettings
+    from .session import Session
 
     if notify_at.upper() not in set(Health) - {Health.OK}:
         raise UsageError(f"Invalid health {notify_at!r} in --notify-at.", hint=one_of(list(Health)[:-1]))
-    settings = WatchSettings(
-        groups=tuple(map(invocation.full_name, groups or ())),
-        every_s=duration_option_ms("--every", every) / 1000,
-        window_ms=duration_option_ms("--window", window),
-        lag_allowance=lag_allowance,
-        rate_per_s=rate,
-        for_s=None if for_ is None else duration_option_ms("--for", for_) / 1000,
-        round_count=rounds,
+    settings = options.settings(
+        invocation,
         shows_each_round=each_round,
         notify_at=Health(notify_at.upper()),
         quiet_ms=duration_option_ms("--quiet-for", quiet_for),
     )
-    settings.require_window()
     stream = Stream("GroupHealth", COLUMNS, lambda item: f"{item['group']} {item['health']}", invocation.display)
     session = Session(settings, stream, with_notes=invocation.display.with_notes)
     try:

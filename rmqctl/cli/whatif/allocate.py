@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqctl.cli.arguments import Topics
 from rmqctl.cli.invocation import Invocation
 from rmqctl.errors import NotFoundError, UsageError
+
+from .options import BrokerCount, ConsumerCount, RunningGroup, StrategyParameters
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -44,10 +47,8 @@ are sorted by id. Options under "custom" are for a plugin's strategy. Nothing is
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
-    ] = None,
+    group: RunningGroup = None,
+    topic: Topics = None,
     strategy: Annotated[
         list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate. May be repeated.")
     ] = None,
@@ -58,16 +59,12 @@ def command(
     spec: Annotated[
         str | None, typer.Option("--spec", metavar="FILE", help="File with groups in JSON; - for stdin.")
     ] = None,
-    brokers: Annotated[
-        int | None, typer.Option("--brokers", metavar="N", help="Simulate a group on this number of brokers.")
-    ] = None,
+    brokers: BrokerCount = None,
     queues: Annotated[
         list[str] | None,
         typer.Option("--queues", metavar="N|+N|-N|=N", help="Queues per broker; with a sign, a change to them."),
     ] = None,
-    consumers: Annotated[
-        int | None, typer.Option("--consumers", metavar="N", help="Clients of the group to simulate.")
-    ] = None,
+    consumers: ConsumerCount = None,
     add_clients: Annotated[
         list[str] | None, typer.Option("--add-clients", metavar="N|ID", help="Clients to add. May be repeated.")
     ] = None,
@@ -83,25 +80,6 @@ def command(
         list[str] | None,
         typer.Option("--remove-brokers", "--remove-broker", metavar="NAME", help="Broker to remove. May be repeated."),
     ] = None,
-    virtual_nodes: Annotated[
-        int | None, typer.Option("--virtual-nodes", metavar="N", help="Virtual nodes of consistent-hash.")
-    ] = None,
-    room: Annotated[
-        list[str] | None, typer.Option("--room", metavar="ROOM", help="Room of machine-room. May be repeated.")
-    ] = None,
-    site_of: Annotated[
-        str | None,
-        typer.Option(
-            "--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: sign that ends a room, or a resolver."
-        ),
-    ] = None,
-    inner: Annotated[
-        str | None,
-        typer.Option("--inner", metavar="STRATEGY", help="Inner strategy of machine-room-nearby and pop-share."),
-    ] = None,
-    pop_share: Annotated[
-        int | None, typer.Option("--pop-share", metavar="N", help="popShareQueueNum of pop-share.")
-    ] = None,
     sample: Annotated[
         str | None,
         typer.Option("--sample", metavar="TIME", help="How long to count new messages. [default: 1s]"),
@@ -109,6 +87,8 @@ def command(
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with strategies or site resolvers.")
     ] = None,
+    *,
+    options: StrategyParameters,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import not_found
@@ -118,7 +98,7 @@ def command(
     from rmqctl.whatif.changes import Changes, parse_names_or_count
     from rmqctl.whatif.trying import Question, require_known, try_all
 
-    from .options import given_options, queue_words, strategy_words
+    from .options import queue_words, strategy_words
     from .shares import COLUMNS, to_listing
     from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped, untold_of
 
@@ -135,9 +115,6 @@ def command(
         add_brokers=parse_names_or_count("--add-brokers", add_brokers or ()),
         remove_brokers=tuple(remove_broker or ()),
         queues=queue_change,
-    )
-    options = given_options(
-        virtual_nodes=virtual_nodes, rooms=room or (), site_of=site_of, inner=inner, share_count=pop_share
     )
     words, custom = strategy_words(strategy or (), compare), strategies(manager)
     require_known(words, custom)
@@ -159,7 +136,9 @@ def command(
         questions = [shaped(brokers, size, consumers)]
     try:
         with Waiting("Computing shares", is_wanted=invocation.display.with_notes):
-            trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
+            trials = try_all(
+                questions, changes, words, options.given(), custom=custom, resolvers=site_resolvers(manager)
+            )
     except NotFoundError as error:
         raise not_found(error, untold_of(questions[0].scene, failures)) from None
     display = invocation.display

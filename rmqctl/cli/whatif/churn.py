@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.arguments import Topics
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.text.durations import parse_duration_ms, short_duration
 from rmqctl.text.words import counted
+
+from .options import BrokerCount, ConsumerCount, RunningGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +53,8 @@ _MOST_WORK = 50_000_000
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
-    ] = None,
+    group: RunningGroup = None,
+    topic: Topics = None,
     client: Annotated[
         list[str] | None, typer.Option("--client", metavar="ID", help="Restart only this client. May be repeated.")
     ] = None,
@@ -77,15 +78,11 @@ def command(
     spec: Annotated[
         str | None, typer.Option("--spec", metavar="FILE", help="File with a group in JSON; - for stdin.")
     ] = None,
-    brokers: Annotated[
-        int | None, typer.Option("--brokers", metavar="N", help="Simulate a group on this number of brokers.")
-    ] = None,
+    brokers: BrokerCount = None,
     queues: Annotated[
         int | None, typer.Option("--queues", metavar="N", help="Queues per broker of the group to simulate.")
     ] = None,
-    consumers: Annotated[
-        int | None, typer.Option("--consumers", metavar="N", help="Clients of the group to simulate.")
-    ] = None,
+    consumers: ConsumerCount = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import not_found

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.arguments import duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.text.durations import short_duration
+
+from .options import RunningGroup
 
 if TYPE_CHECKING:
     from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
@@ -44,7 +46,7 @@ _TIMEOUT_MS = 900_000
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)] = None,
+    group: RunningGroup = None,
     messages: Annotated[
         int,
         typer.Option("--messages", metavar="N", min=1, max=1000, help="Messages of one queue that are stuck together."),

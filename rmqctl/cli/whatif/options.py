@@ -1,19 +1,66 @@
-"""The options of `whatif allocate` for queues and strategies."""
+"""The options of `whatif` for groups, queues and strategies."""
 
-from __future__ import annotations
-
+# No "from __future__ import annotations" here: the fields of StrategyParameters would be texts to evaluate.
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import Struct
 
 from rmqctl.errors import UsageError
-from rmqctl.whatif.changes import QueueChange, parse_queue_change
+
+if TYPE_CHECKING:
+    from rmqctl.whatif.changes import QueueChange
+
+RunningGroup = Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)]
+BrokerCount = Annotated[
+    int | None, typer.Option("--brokers", metavar="N", help="Simulate a group on this number of brokers.")
+]
+ConsumerCount = Annotated[
+    int | None, typer.Option("--consumers", metavar="N", help="Clients of the group to simulate.")
+]
 
 # The strategies that need no options.
 _ALL = ("averagely", "circle", "consistent-hash", "sticky", "lag-weighted")
 
 
-def queue_words(words: Iterable[str]) -> tuple[int | None, QueueChange | None]:
+class StrategyParameters(Struct, frozen=True, kw_only=True):
+    """The options of single strategies; `consume run` has them as well."""
+
+    virtual_nodes: Annotated[
+        int | None, typer.Option("--virtual-nodes", metavar="N", help="For consistent-hash: nodes per client.")
+    ] = None
+    room: Annotated[
+        list[str] | None,
+        typer.Option("--room", metavar="ROOM", help="For machine-room: room whose queues are shared; repeatable."),
+    ] = None
+    site_of: Annotated[
+        str | None,
+        typer.Option(
+            "--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: sign after the room's name, or a plugin."
+        ),
+    ] = None
+    inner: Annotated[
+        str | None,
+        typer.Option("--inner", metavar="STRATEGY", help="For machine-room-nearby and pop-share: inner strategy."),
+    ] = None
+    pop_share: Annotated[
+        int | None, typer.Option("--pop-share", metavar="N", help="popShareQueueNum of pop-share.")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the given options, by their names in a spec."""
+        given = {
+            "virtual_nodes": self.virtual_nodes, "rooms": tuple(self.room or ()) or None, "site_of": self.site_of,
+            "inner": self.inner, "share_count": self.pop_share,
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def queue_words(words: Iterable[str]) -> "tuple[int | None, QueueChange | None]":
     """Return the number of queues per broker, and the change of that number. Raises UsageError."""
+    from rmqctl.whatif.changes import parse_queue_change
+
     size: int | None = None
     change: QueueChange | None = None
     for word in words:
@@ -38,14 +85,3 @@ def strategy_words(named: Sequence[str], compared: str | None) -> tuple[str, ...
             raise UsageError("--compare names no strategy.", hint="Use for example --compare averagely,circle, or all.")
         words += [word for part in parts for word in (_ALL if part == "all" else [part])]
     return tuple(dict.fromkeys(words))
-
-
-def given_options(
-    *, virtual_nodes: int | None, rooms: Sequence[str], site_of: str | None, inner: str | None, share_count: int | None
-) -> dict[str, Any]:
-    """Return the given options of strategies, by their names in a spec."""
-    given = {
-        "virtual_nodes": virtual_nodes, "rooms": tuple(rooms) or None, "site_of": site_of, "inner": inner,
-        "share_count": share_count,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value is not None}

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rmqctl.admin.groups.names import find_bound_topic
 from rmqctl.admin.results import failed_by_name, not_found
-from rmqctl.cli.durations import seconds_option
+from rmqctl.cli.arguments import seconds_option
+from rmqctl.cli.files import read_input
 from rmqctl.cli.invocation import Invocation
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
@@ -16,8 +17,6 @@ from rmqctl.whatif.scene import Scene
 from rmqctl.whatif.shape import shape
 from rmqctl.whatif.spec import parse_spec
 from rmqctl.whatif.trying import Question
-
-from ..input_file import read_input
 
 _SAMPLE_S = 1.0
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rmqctl.changes.documents.encode import sum_of
-from rmqctl.cli.change.headings import headings
+from rmqctl.cli.change.sentences import headings
 from rmqctl.model.plan import Author, Operation, Plan, Route
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call

@@ -21,7 +21,7 @@ from rmqctl.cli.globals import FORMATS
 from rmqctl.errors import RmqctlError, UsageError
 from tests.admin.cluster import BrokerState, Cluster
 from tests.cli.calls import call, closed_address, spawn
-from tests.cli.served import served
+from tests.cli.served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 
@@ -405,12 +405,11 @@ def test_a_cluster_without_a_broker_is_partly_and_no_success(form: str, config_f
 
 
 def test_a_context_without_name_servers_is_not_tried_with_those_of_the_environment(
-    config_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    config_file: Path, serve: Serve, capsys: Captured
 ) -> None:
     config_file.write_text('[contexts.bare]\ntimeout = "2s"\n')
-    with served(Cluster(BrokerState("broker-a"))) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        result = call(capsys, "context", "test", "-o", "json")
+    serve(Cluster(BrokerState("broker-a")))
+    result = call(capsys, "context", "test", "-o", "json")
     (item,) = json.loads(result.out)["items"]
     assert (result.code, item["status"], item["message"]) == (2, "FAILED", "Context bare has no name server.")
 

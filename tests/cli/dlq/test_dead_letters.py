@@ -6,7 +6,6 @@ import base64
 import csv
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,8 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
-from tests.cli.calls import call, closed_address
-from tests.cli.served import served
+from tests.cli.calls import call
+from tests.cli.served import Serve
 from tests.schemas import check_document, check_item
 
 Captured = pytest.CaptureFixture[str]
@@ -49,11 +48,10 @@ class _Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Scene]:
+def scene(serve: Serve) -> _Scene:
     scene = _Scene()
-    with served(scene.cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield scene
+    serve(scene.cluster)
+    return scene
 
 
 def _ids(capsys: Captured, *words: str) -> list[str]:
@@ -242,39 +240,33 @@ def test_what_expires_during_the_reading_is_named(scene: _Scene, capsys: Capture
     assert "offsets 0 to 1" in errors[0]
 
 
-def test_a_broker_that_is_down_makes_it_partial(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_broker_that_is_down_makes_it_partial(serve: Serve, capsys: Captured) -> None:
     scene = _Scene()
-    scene.cluster.addresses["broker-b"] = closed_address()
-    with served(scene.cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        for words in (["show", "G"], ["stats", "G"], ["list"]):
-            result = call(capsys, "dlq", *words, "-o", "json")
-            assert result.code == 8
-            document = json.loads(result.out)
-            assert {error["brokerName"] for error in document["errors"]} == {"broker-b"}
-            if words[0] == "stats":
-                summary = document["summary"]
-                assert (summary["count"], summary["countAtLeast"], [*summary["reasons"]]) == (None, 3, ["count"])
-                assert "at least 3 dead letters" in call(capsys, "dlq", *words).err
-        # Of H nothing is known to be there, and it may be on the other broker.
-        items = {item["group"]: item for item in json.loads(result.out)["items"]}
-        assert {group: (item["count"], item["countAtLeast"]) for group, item in items.items()} == {
-            "G": (None, 3), "H": (None, 0),
-        }  # fmt: skip
-        assert items["G"]["reasons"]["count"]
+    serve(scene.cluster, down=["broker-b"])
+    for words in (["show", "G"], ["stats", "G"], ["list"]):
+        result = call(capsys, "dlq", *words, "-o", "json")
+        assert result.code == 8
+        document = json.loads(result.out)
+        assert {error["brokerName"] for error in document["errors"]} == {"broker-b"}
+        if words[0] == "stats":
+            summary = document["summary"]
+            assert (summary["count"], summary["countAtLeast"], [*summary["reasons"]]) == (None, 3, ["count"])
+            assert "at least 3 dead letters" in call(capsys, "dlq", *words).err
+    # Of H nothing is known to be there, and it may be on the other broker.
+    items = {item["group"]: item for item in json.loads(result.out)["items"]}
+    assert {group: (item["count"], item["countAtLeast"]) for group, item in items.items()} == {
+        "G": (None, 3), "H": (None, 0),
+    }  # fmt: skip
+    assert items["G"]["reasons"]["count"]
 
 
-def test_with_all_brokers_down_nothing_is_called_empty(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
-) -> None:
+def test_with_all_brokers_down_nothing_is_called_empty(serve: Serve, capsys: Captured, tmp_path: Path) -> None:
     scene = _Scene()
-    scene.cluster.addresses |= {"broker-a": closed_address(), "broker-b": closed_address()}
     path = tmp_path / "letters.jsonl"
-    with served(scene.cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        for words in (["show", "G"], ["stats", "G"], ["list"], ["export", "G", "--to", str(path)]):
-            result = call(capsys, "dlq", *words)
-            assert (result.code, result.out) == (6, "")
+    serve(scene.cluster, down=["broker-a", "broker-b"])
+    for words in (["show", "G"], ["stats", "G"], ["list"], ["export", "G", "--to", str(path)]):
+        result = call(capsys, "dlq", *words)
+        assert (result.code, result.out) == (6, "")
     assert not [*tmp_path.glob("*letters*"), *tmp_path.glob(".rmqctl-*")]
 
 

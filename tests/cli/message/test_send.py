@@ -19,7 +19,7 @@ from rmqctl.sandbox.threaded import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import call, closed_address
 from tests.cli.leaping import leaping
-from tests.cli.served import served
+from tests.cli.served import Serve
 from tests.client.sending import sending_cluster, sent, stored
 from tests.schemas import check_item
 from tests.scripted import refused
@@ -315,15 +315,12 @@ def test_too_large_a_body_is_a_sentence(sandbox: ThreadedSandbox, capsys: Captur
 
 
 @pytest.mark.parametrize("status", ["FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"])
-def test_what_is_stored_badly_is_told_and_is_no_success(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch, status: str
-) -> None:
+def test_what_is_stored_badly_is_told_and_is_no_success(capsys: Captured, serve: Serve, status: str) -> None:
     cluster = sending_cluster("broker-a", topic=TOPIC)
     cluster.servers["broker-a"].table[Q.SEND_MESSAGE_V2] = stored("ID", "1", 5, code=R[status])
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        (item,) = _sent(capsys, "x", code=9)
-        result = call(capsys, *SEND, "x")
+    serve(cluster)
+    (item,) = _sent(capsys, "x", code=9)
+    result = call(capsys, *SEND, "x")
     assert (item["sendStatus"], item["queueOffset"]) == (status, 5)
     assert (result.code, status in result.out) == (9, True)
     assert "stored less safely" in result.err
@@ -367,15 +364,14 @@ def _refusing_after(count: int) -> Any:
 
 @pytest.mark.parametrize(("batch_count", "code", "stored_count"), [(0, 1, 0), (2, 8, 2_000)])
 def test_it_ends_at_the_first_that_nobody_takes_and_tells_what_is_stored(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, batch_count: int, code: int, stored_count: int
+    capsys: Captured, serve: Serve, tmp_path: Path, batch_count: int, code: int, stored_count: int
 ) -> None:
     cluster = sending_cluster("broker-a", topic=TOPIC)
     cluster.servers["broker-a"].table[Q.SEND_BATCH_MESSAGE] = _refusing_after(batch_count)
     path = tmp_path / "lines"
     path.write_text("x\n" * 5_000)
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        result = call(capsys, *SEND, "--file", str(path), "--lines", "-o", "json")
+    serve(cluster)
+    result = call(capsys, *SEND, "--file", str(path), "--lines", "-o", "json")
     assert result.code == code
     if stored_count:
         document: Mapping[str, Any] = json.loads(result.out)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.admin.messages.pull import FoundMessage
-from rmqctl.cli.output.body import BodyStyle, body_fields, body_lines, body_style, excerpt
+from rmqctl.cli.output.body import BodyStyle, body_fields, body_lines, excerpt
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name, message_sections
+from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.text import printable
 from rmqctl.errors import PluginError, RemoteProtocolError, UsageError
 from rmqctl.model.queue import MessageQueue
@@ -181,14 +182,14 @@ def test_a_codecs_value_is_bounded_too() -> None:
 
 def test_options_that_can_not_be_are_refused() -> None:
     with pytest.raises(UsageError, match="Invalid body format 'pretty'"):
-        body_style("pretty", None, [], 1)
+        BodyOptions(body="pretty").style()
     with pytest.raises(UsageError, match="cannot be negative"):
-        body_style("auto", None, [], -1)
+        BodyOptions(max_body=-1).style()
     with pytest.raises(UsageError, match="requires --codec"):
-        body_style("auto", None, ["x.py"], 1)
+        BodyOptions(plugin=["x.py"]).style()
     for mode in ("hex", "none"):
         with pytest.raises(UsageError, match=f"--codec and --body {mode} cannot be used together"):
-            body_style(mode, "base64", [], 1)
+            BodyOptions(body=mode, codec="base64").style()
 
 
 @given(body=st.binary(max_size=300) | st.text(max_size=100).map(str.encode), mode=st.sampled_from(

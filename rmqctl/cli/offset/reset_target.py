@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation
     from rmqctl.client.core import Client
 
+    from .reset_options import ResetOptions
+
 _LONG_MAX = 2**63 - 1
 
 
@@ -34,17 +36,18 @@ class Asked(Struct, frozen=True):
     path: str | None = None
 
 
-def parse_asked(*, topics: Sequence[str], all_topics: bool, **given: Any) -> Asked:
+def parse_asked(options: ResetOptions) -> Asked:
     """Return the requested target. Raises UsageError unless there is exactly one, with the topics that it needs."""
+    given = {name: getattr(options, name) for name in _ASKED}
     wanted = {name: value for name, value in given.items() if value is not None and value is not False}
     if len(wanted) != 1:
         said = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
         sentence = f"{said} cannot be used together." if wanted else "No target is given."
         raise UsageError(sentence, hint=one_of(f"--{name.replace('_', '-')}" for name in given))
     ((name, value),) = wanted.items()
-    if topics and all_topics:
+    if options.topic and options.all_topics:
         raise UsageError("--topic and --all-topics cannot be used together.")
-    if not topics and not all_topics and name not in ("from_file",):
+    if not options.topic and not options.all_topics and name != "from_file":
         raise UsageError("No topics are selected.", hint="Add --topic TOPIC or --all-topics.")
     return _ASKED[name](value)
 

@@ -1,8 +1,12 @@
-"""Writes a file that a user names: in one step, readable by that user only, never over a file unless forced."""
+"""Files that a user names. One that is read may be stdin.
+
+One that is written appears in one step, readable by that user only, and never in the place of another unless forced.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,3 +148,24 @@ def _put(new: Path, path: Path) -> None:
         if os.path.lexists(path):
             raise FileExistsError from None
         new.replace(path)
+
+
+# A larger file is certainly the wrong one.
+_MAX_BYTES = 256 * 1024 * 1024
+
+
+def read_input(option: str, path: str) -> bytes:
+    """Return the content of a file, `-` for stdin. Raises UsageError."""
+    try:
+        if path == "-":
+            if sys.stdin is None:
+                raise UsageError(f"Cannot read {option} -: standard input is closed.")
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"Cannot read {option} {path}: {(error.strerror or str(error)).lower()}.") from None
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{option} {path} is larger than {_MAX_BYTES // 1024**2} MiB.")
+    return data

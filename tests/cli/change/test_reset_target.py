@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from freezegun import freeze_time
 
 from rmqctl.changes.offsets.rules.reset import Aim, Spec
-from rmqctl.cli.change.options import wait_s
-from rmqctl.cli.change.specs import Asked, parse_asked
+from rmqctl.cli.change.options import Consent
+from rmqctl.cli.offset.reset_options import ResetOptions
+from rmqctl.cli.offset.reset_target import Asked, parse_asked
 from rmqctl.errors import UsageError
 from tests.admin.cluster import Cluster
 from tests.changes.changing import message_cluster, store
 from tests.cli.calls import call
-from tests.cli.served import served
+from tests.cli.served import Serve
 from tests.scripted import V4_9_7
 
 Captured = pytest.CaptureFixture[str]
-_NOTHING = {
-    "to_time": None, "by_duration": None, "to_earliest": False, "to_latest": False, "to_offset": None, "shift_by": None,
-    "to_current": False, "to_group": None, "from_file": None,
-}  # fmt: skip
 
 
-def _asked(**given: object) -> Asked:
-    return parse_asked(topics=("T",), all_topics=False, **{**_NOTHING, **given})
+def _asked(topic: Sequence[str] = ("T",), **given: Any) -> Asked:
+    return parse_asked(ResetOptions(topic=list(topic), **given))
 
 
-def _refusal(**given: object) -> UsageError:
+def _refusal(**given: Any) -> UsageError:
     with pytest.raises(UsageError) as caught:
         _asked(**given)
     return caught.value
@@ -70,14 +68,13 @@ def test_just_one_thing_is_asked_for() -> None:
 
 
 def test_topics_are_named_somehow() -> None:
-    wanted = {**_NOTHING, "to_latest": True}
     with pytest.raises(UsageError, match="No topics"):
-        parse_asked(topics=(), all_topics=False, **wanted)
+        _asked(topic=(), to_latest=True)
     with pytest.raises(UsageError, match="--topic and --all-topics cannot"):
-        parse_asked(topics=("T",), all_topics=True, **wanted)
-    assert parse_asked(topics=(), all_topics=True, **wanted).spec.aim is Aim.LATEST
+        _asked(all_topics=True, to_latest=True)
+    assert _asked(topic=(), all_topics=True, to_latest=True).spec.aim is Aim.LATEST
     # A file names its topics itself.
-    assert parse_asked(topics=(), all_topics=False, **{**_NOTHING, "from_file": "f"}).path == "f"
+    assert _asked(topic=(), from_file="f").path == "f"
 
 
 # Times
@@ -182,25 +179,22 @@ def test_further_back_than_1970() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, None), ("0", 0.0), ("5m", 300.0), ("500ms", 0.5)])
 def test_how_long_to_wait(text: str | None, seconds: float | None) -> None:
-    assert wait_s(text) == seconds
+    assert Consent(wait_stable=text).wait_s == seconds
 
 
 @pytest.mark.parametrize("text", ["", "x", "-5s"])
 def test_a_wait_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--wait-stable"):
-        wait_s(text)
+        Consent(wait_stable=text)
 
 
 # Against messages of which the times are known
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(serve: Serve) -> Cluster:
     """Return 4.9, which answers the nearer message: 100 of them, a second apart from 05:20 on."""
-    cluster = message_cluster(store(version=V4_9_7, offsets={"T": {0: 60, 1: 60}}))
-    with served(cluster) as address:
-        monkeypatch.setenv("NAMESRV_ADDR", address)
-        yield cluster
+    return serve(message_cluster(store(version=V4_9_7, offsets={"T": {0: 60, 1: 60}})))
 
 
 @pytest.mark.parametrize(
