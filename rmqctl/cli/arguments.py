@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.errors import UsageError
+from rmqctl.text.option_errors import option_errors
 
 if TYPE_CHECKING:
     from rmqctl.admin.topics.queues import QueueChoice
@@ -36,7 +37,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing file."
 
 def duration_option_ms(option: str, text: str) -> int:
     """Return the duration of an option in ms. Raises UsageError for an invalid duration, and for 0."""
-    duration_ms = _parse_ms(option, text)
+    duration_ms = milliseconds_option(option, text)
     if duration_ms == 0:
         raise UsageError(f"{option} must be above 0.")
     return duration_ms
@@ -44,23 +45,20 @@ def duration_option_ms(option: str, text: str) -> int:
 
 def seconds_option(option: str, text: str) -> float:
     """Return the duration of an option in s, which may be 0. Raises UsageError for an invalid duration."""
-    return _parse_ms(option, text) / 1000
+    return milliseconds_option(option, text) / 1000
 
 
-def _parse_ms(option: str, text: str) -> int:
+def milliseconds_option(option: str, text: str) -> int:
+    """Return the duration of an option in ms, which may be 0. Raises UsageError for an invalid duration."""
     from rmqctl.text.durations import parse_duration_ms
 
-    try:
+    with option_errors(option):
         return parse_duration_ms(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
 
 
 def parse_queues(given: list[str] | None) -> "tuple[QueueChoice, ...]":
     """Return the queues of --queue, an empty tuple for all. Raises UsageError."""
     from rmqctl.admin.topics.queues import parse_queue_choice
 
-    try:
+    with option_errors("--queue"):
         return tuple(parse_queue_choice(text) for text in given or ())
-    except ValueError as error:
-        raise UsageError(f"--queue: {error}.") from None

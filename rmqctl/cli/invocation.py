@@ -15,6 +15,7 @@ from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.filters import Condition, parse_condition
 from rmqctl.text.names import hint_for, one_of
+from rmqctl.text.option_errors import option_errors
 
 from .globals import FORMATS, RunState, given_globals
 from .output.display import Display
@@ -91,11 +92,9 @@ class Invocation:
         return words
 
     def _conditions(self) -> tuple[Condition, ...]:
-        try:
+        # Without quotes the shell treats < and > as redirections.
+        with option_errors("--where", hint="Quote the condition: --where 'lag>0'."):
             return tuple(parse_condition(text) for text in self._given.get("where", ()))
-        except ValueError as error:
-            # Without quotes the shell treats < and > as redirections.
-            raise UsageError(f"--where: {error}.", hint="Quote the condition: --where 'lag>0'.") from None
 
     @property
     def timeout_ms(self) -> int:
@@ -104,10 +103,8 @@ class Invocation:
         if text is None:
             return _DEFAULT_TIMEOUT_MS
         where = "--timeout" if "timeout" in self._given or self._context is None else f"Context {self._context.name}"
-        try:
+        with option_errors(where):
             timeout_ms = parse_duration_ms(text)
-        except ValueError as error:
-            raise UsageError(f"{where}: {error}.") from None
         if timeout_ms == 0:
             raise UsageError(f"{where}: the timeout must be above 0.")
         return timeout_ms
@@ -259,10 +256,8 @@ class Invocation:
         text = None if self._context is None else self._context.memory
         where = "RMQCTL_MEMORY" if text is None or self._context is None else f"memory of context {self._context.name}"
         text = os.environ.get("RMQCTL_MEMORY") if text is None else text
-        try:
+        with option_errors(where):
             return parse_duration_ms(text) if text else DEFAULT_COUNTS_MS
-        except ValueError as error:
-            raise UsageError(f"{where}: {error}.") from None
 
     async def _check_map(self, client: Client) -> None:
         """Check that a broker is registered for every mapped address.

@@ -12,6 +12,7 @@ from rmqctl.diagnose.finding import Severity, parse_severity
 from rmqctl.errors import UsageError
 from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.names import hint_for, one_of
+from rmqctl.text.option_errors import option_errors
 
 from .limits import GroupLimits, SeverityThreshold, Threshold
 from .readings import CheckTarget
@@ -42,10 +43,8 @@ def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> GroupLi
         value = given.get(key)
         if value is None:
             return None
-        try:
+        with option_errors(name(key)):
             return parse_duration_ms(value if isinstance(value, str) else str(value))
-        except ValueError as error:
-            raise UsageError(f"{name(key)}: {error}.") from None
 
     def severity(key: str) -> Severity | None:
         value = given.get(key)

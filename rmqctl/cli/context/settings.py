@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rmqctl.cli.arguments import duration_option_ms, milliseconds_option
 from rmqctl.cli.config.file import FLAGS, TABLES, TEXTS
 from rmqctl.cli.globals import FORMATS
 from rmqctl.cli.invocation import HEADER_ENCODINGS
@@ -14,7 +15,6 @@ from rmqctl.errors import UsageError
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.discovery import shown_url
-from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.names import hint_for
 
 if TYPE_CHECKING:
@@ -91,17 +91,9 @@ def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | N
         else:
             parse_name_servers(value)
     elif key == "timeout":
-        try:
-            timeout_ms = parse_duration_ms(value)
-        except ValueError as error:
-            raise UsageError(f"{key}: {error}.") from None
-        if timeout_ms == 0:
-            raise UsageError(f"{key} must be above 0.")
+        duration_option_ms(key, value)
     elif key == "memory":
-        try:
-            parse_duration_ms(value)
-        except ValueError as error:
-            raise UsageError(f"{key}: {error}.") from None
+        milliseconds_option(key, value)
     elif key == "output":
         _require(key, value, FORMATS)
     elif key == "header":

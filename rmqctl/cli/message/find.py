@@ -14,7 +14,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name
-from rmqctl.cli.output.message_options import BodyOptions, not_empty, parse_properties, parse_span, parse_tag_option
+from rmqctl.cli.output.message_options import BodyOptions, MessageConditions, not_empty
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
@@ -54,47 +54,26 @@ because they would treat an invalid expression as no filter."""
 def command(
     ctx: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Stored at or after this time.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stored at or before this time.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="With this business or unique key.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None,
     sql: Annotated[
         str | None, typer.Option("--sql", metavar="EXPR", help="Matching this SQL92 filter on properties.")
-    ] = None,
-    contains: Annotated[
-        str | None, typer.Option("--contains", metavar="TEXT", help="With this text in the body.")
-    ] = None,
-    properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="With this property. May be repeated.")
     ] = None,
     queue: Queues = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Show at most N; 0 for all, with -o jsonl.")] = 100,
     *,
+    conditions: MessageConditions,
     bodies: BodyOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.messages.filter import MessageFilter
-
     invocation = Invocation(ctx)
     choose_columns(FOUND_COLUMNS, invocation.display)
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):
         raise UsageError("--limit must be 1 or more.", hint="Use -o jsonl with --limit 0 to show all.")
     style = bodies.style()
-    since_ms, until_ms = parse_span(since, until)
     question = _Question(
         topic=invocation.full_name(topic),
-        wanted=MessageFilter(
-            since_ms=since_ms,
-            until_ms=until_ms,
-            key=not_empty("--key", key),
-            tags=parse_tag_option(tag),
-            contains=None
-            if contains is None
-            else (not_empty("--contains", contains) or "").encode(errors="surrogateescape"),
-            properties=parse_properties(properties or []),
-        ),
-        tag_expression=tag or "*",
+        wanted=conditions.filter(),
+        tag_expression=conditions.tag or "*",
         sql=not_empty("--sql", sql),
         choices=parse_queues(queue),
         limit=limit or None,

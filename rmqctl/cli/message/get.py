@@ -15,6 +15,7 @@ from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ def command(
                 f"--offset must be 0 or more, and --count 1 to {_MAX_COUNT}.",
                 hint="Use rmqctl message find to read more messages.",
             )
-        try:
+        with option_errors("--queue"):
             choice = parse_queue_choice(queue or "")
-        except ValueError as error:
-            raise UsageError(f"--queue: {error}.") from None
         place_topic, first_offset = full_topic or "", offset
         lookup = invocation.ask(lambda client: find_by_place(client, place_topic, choice, first_offset, count))
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
+from rmqctl.cli.arguments import milliseconds_option
 from rmqctl.cli.confirm import confirm_by_name
 from rmqctl.cli.files import read_input
 from rmqctl.cli.invocation import Invocation
@@ -19,6 +20,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX, is_system_topic
 from rmqctl.model.sending import OutgoingMessage, SendResult, SendStatus
 from rmqctl.protocol.properties import KEYS, split_keys
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.words import agreeing, counted
 
 if TYPE_CHECKING:
@@ -104,10 +106,8 @@ def command(
     if is_system_topic(topic):
         raise UsageError(f"Sending to {topic} is not supported: it is a system topic of RocketMQ.")
     full_topic = invocation.full_name(topic)
-    try:
+    with option_errors("--queue"):
         choice = None if queue is None else parse_queue_choice(queue)
-    except ValueError as error:
-        raise UsageError(f"--queue: {error}.") from None
     made = _properties(key or [], tag, properties or [], delay_level, delay)
     messages = [
         OutgoingMessage(each, made) for each in _bodies(body, file, with_lines=lines, count=_checked(count, lines))
@@ -167,7 +167,6 @@ def _properties(
 ) -> dict[str, str]:
     """Return the properties of each message. Raises UsageError."""
     from rmqctl.protocol.sends import message_properties
-    from rmqctl.text.durations import parse_duration_ms
 
     pairs = {}
     for text in given:
@@ -179,10 +178,7 @@ def _properties(
         raise UsageError("--delay-level and --delay cannot be used together.")
     if delay_level is not None and not 1 <= delay_level <= _LEVEL_COUNT:
         raise UsageError(f"--delay-level must be 1 to {_LEVEL_COUNT}.", hint="1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h")
-    try:
-        delay_ms = None if delay is None else parse_duration_ms(delay)
-    except ValueError as error:
-        raise UsageError(f"--delay: {error}.") from None
+    delay_ms = None if delay is None else milliseconds_option("--delay", delay)
     try:
         return message_properties(keys=keys, tag=tag, properties=pairs, delay_level=delay_level or 0, delay_ms=delay_ms)
     except ValueError as error:

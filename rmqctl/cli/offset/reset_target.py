@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from rmqctl.changes.offsets.rules.reset import Aim, Spec
+from rmqctl.cli.arguments import milliseconds_option
 from rmqctl.errors import UsageError
-from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.names import one_of
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Ago, Edge, iso_time, parse_moment, resolve_ago
 
 if TYPE_CHECKING:
@@ -53,23 +54,18 @@ def parse_asked(options: ResetOptions) -> Asked:
 
 
 def _time(text: str) -> Asked:
-    try:
+    with option_errors("--to-time"):
         moment = parse_moment(text)
         if isinstance(moment, Ago):
             resolve_ago(moment, text, _now_ms())
             return Asked(Spec(Aim.TIME, words=f"--to-time {text.strip()}", ago_ms=moment.ago_ms))
-    except ValueError as error:
-        raise UsageError(f"--to-time: {error}.") from None
     if isinstance(moment, Edge):
         return _edge(Aim.EARLIEST if moment is Edge.EARLIEST else Aim.LATEST)
     return Asked(Spec(Aim.TIME, moment, f"--to-time {iso_time(moment)}"))
 
 
 def _ago(text: str) -> Asked:
-    try:
-        ago_ms = parse_duration_ms(text.removeprefix("-"))
-    except ValueError as error:
-        raise UsageError(f"--by-duration: {error}.") from None
+    ago_ms = milliseconds_option("--by-duration", text.removeprefix("-"))
     if ago_ms > _now_ms():
         raise UsageError(f"--by-duration: {text!r} goes back before 1970.")
     return Asked(Spec(Aim.TIME, words=f"--by-duration {text}", ago_ms=ago_ms))

@@ -1,15 +1,19 @@
 """Options that the commands about messages share."""
 
 # No "from __future__ import annotations" here: the fields of BodyOptions would be texts to evaluate.
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.text.names import one_of
+from rmqctl.text.option_errors import option_errors
 
 from .body import DEFAULT_MAX_BYTES, MODES, BodyStyle
+
+if TYPE_CHECKING:
+    from rmqctl.admin.messages.filter import MessageFilter
 
 Plugin = Annotated[
     list[str] | None,
@@ -51,26 +55,52 @@ class BodyOptions(Struct, frozen=True, kw_only=True):
         return BodyStyle(self.body, self.codec, body_codec(self.codec, self.plugin or []), self.max_body)
 
 
+class MessageConditions(Struct, frozen=True, kw_only=True):
+    """The conditions that a message has to meet, all of them."""
+
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Stored at or after this time.")] = None
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stored at or before this time.")] = None
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="With this business or unique key.")] = None
+    tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="With this property. Repeatable.")
+    ] = None
+    contains: Annotated[str | None, typer.Option("--contains", metavar="TEXT", help="With this text in the body.")] = (
+        None
+    )
+
+    def filter(self) -> "MessageFilter":
+        """Return these conditions. Raises UsageError."""
+        from rmqctl.admin.messages.filter import MessageFilter
+
+        since_ms, until_ms = parse_span(self.since, self.until)
+        text = not_empty("--contains", self.contains)
+        return MessageFilter(
+            since_ms=since_ms,
+            until_ms=until_ms,
+            key=not_empty("--key", self.key),
+            tags=parse_tag_option(self.tag),
+            contains=None if text is None else text.encode(errors="surrogateescape"),
+            properties=parse_properties(self.properties or []),
+        )
+
+
 def parse_when(option: str, text: str) -> int | str:
     """Return a point in time in ms, or `earliest` or `latest`. Raises UsageError."""
     import time
 
     from rmqctl.text.times import parse_time
 
-    try:
+    with option_errors(option):
         return parse_time(text, time.time_ns() // 1_000_000)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
 
 
 def parse_tag_option(text: str | None) -> frozenset[str]:
     """Return the tags of --tag, an empty set for all. Raises UsageError."""
     from rmqctl.rules.message_filters.tags import parse_tags
 
-    try:
+    with option_errors("--tag"):
         return frozenset() if text is None else parse_tags(text)
-    except ValueError as error:
-        raise UsageError(f"--tag: {error}.") from None
 
 
 def parse_span(since: str | None, until: str | None) -> tuple[int | None, int | None]:

@@ -17,6 +17,7 @@ from rmqctl.errors import NotAskedError, NotRegisteredError, UnreachableError, U
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.text.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.text.names import hint_for
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.words import counted
 
 from .display import Display
@@ -150,10 +151,8 @@ def _arranged(listing: Listing, display: Display) -> Listing:
                 hint=hint_for(key, sorted(known)),
             )
     for condition in display.conditions:
-        try:
+        with option_errors("--where"):
             require_comparable(condition, listing.items)
-        except ValueError as error:
-            raise UsageError(f"--where: {error}.") from None
     kept = [item for item in listing.items if all(is_met(condition, item) for condition in display.conditions)]
     undecided = [
         f"{counted(count, 'row')} with unknown {key} {'was' if count == 1 else 'were'} not compared (--where)."

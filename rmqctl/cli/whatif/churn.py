@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.arguments import Topics
+from rmqctl.cli.arguments import Topics, milliseconds_option
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.text.durations import parse_duration_ms, short_duration
+from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
 from .options import BrokerCount, ConsumerCount, RunningGroup
@@ -141,10 +141,7 @@ def command(
 
 
 def _time_ms(option: str, text: str | None, default_ms: int) -> int:
-    try:
-        return default_ms if text is None else parse_duration_ms(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
+    return default_ms if text is None else milliseconds_option(option, text)
 
 
 def to_listing(

@@ -13,6 +13,7 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Edge, parse_time
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         text: str | None = getattr(self, name)
         if text is None:
             return default_ms
-        try:
+        with option_errors(f"--{name}"):
             at = parse_time(text, self.now_ms)
-        except ValueError as error:
-            raise UsageError(f"--{name}: {error}.") from None
         if isinstance(at, Edge):
             return 0 if at is Edge.EARLIEST else self.now_ms
         return at

@@ -18,6 +18,7 @@ from rmqctl.protocol.command import HeaderEncoding
 from rmqctl.rules.message_filters.tags import parse_tags
 from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.names import hint_for, one_of
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Edge, parse_time
 
 # In JSON a queue's offset can be one of these (as in Spark's Kafka source).
@@ -177,10 +178,8 @@ def options_of(access: Access) -> dict[str, str]:
 
 
 def _tags(text: str | None) -> frozenset[str]:
-    try:
+    with option_errors("The option tags"):
         return parse_tags(text or "*")
-    except ValueError as error:
-        raise UsageError(f"The option tags: {error}.") from None
 
 
 def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now_ms: int) -> Place:
@@ -190,10 +189,8 @@ def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now
         if group is None:
             raise UsageError(f"The option {name} is group, but the option consumerGroup is missing.")
         return Place(bound=Bound.GROUP)
-    try:
+    with option_errors(f"The option {name}", hint="Use a time, earliest, latest, group or JSON."):
         at = parse_time(text, now_ms)
-    except ValueError as error:
-        raise UsageError(f"The option {name}: {error}.", hint="Use a time, earliest, latest, group or JSON.") from None
     return Place(bound=Bound(at)) if isinstance(at, Edge) else Place(at_ms=at)
 
 
@@ -237,10 +234,8 @@ def _access(given: _Given) -> Access:
     header = (given.text("rocketmq.header") or "JSON").upper()
     if header not in HeaderEncoding.__members__:
         raise UsageError(f"The option rocketmq.header must be JSON or ROCKETMQ, not {header!r}.")
-    try:
+    with option_errors("The option rocketmq.timeout"):
         timeout_ms = parse_duration_ms(given.text("rocketmq.timeout") or "30s")
-    except ValueError as error:
-        raise UsageError(f"The option rocketmq.timeout: {error}.") from None
     return Access(
         name_servers,
         timeout_ms / 1000,

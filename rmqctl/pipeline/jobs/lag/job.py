@@ -25,6 +25,7 @@ from rmqctl.pipeline.tables.schemas import (
 )
 from rmqctl.rules.health import Settings
 from rmqctl.text.durations import parse_duration_ms, short_duration
+from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
@@ -75,10 +76,8 @@ def window_ms(options: JobOptions) -> int:
     """Return the length of a window. Raises UsageError unless it divides an hour, or is whole hours."""
     if options.window is None:
         return _WINDOW_MS
-    try:
+    with option_errors("--window"):
         found = parse_duration_ms(options.window)
-    except ValueError as error:
-        raise UsageError(f"--window: {error}.") from None
     is_whole = found >= _LEAST_WINDOW_MS and found % 1000 == 0
     fits = is_whole and (HOUR_MS % found == 0 or found % HOUR_MS == 0)
     if not fits:
