@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.scripted import run
 
 # How long one example takes says something of the machine's other work only. Each run of the gate tries the same
 # examples; HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -29,3 +32,12 @@ def _interruptible() -> None:
 def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep journals and locks of this user out of it: each test has a state folder of its own."""
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True

@@ -34,12 +34,9 @@ def test_answers_keep_the_order_of_the_keys_whatever_came_first() -> None:
     assert list(run(ask_all(range(10), ask)).ok) == list(range(10))
 
 
-def test_all_are_asked_at_once() -> None:
-    async def scenario() -> None:
-        everybody = asyncio.Barrier(20)
-        await ask_all(range(20), lambda _: everybody.wait())
-
-    run(scenario())
+async def test_all_are_asked_at_once() -> None:
+    everybody = asyncio.Barrier(20)
+    await ask_all(range(20), lambda _: everybody.wait())
 
 
 def test_nobody_to_ask_is_no_answer_and_no_failure() -> None:

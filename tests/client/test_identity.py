@@ -43,25 +43,19 @@ _CLUSTER_INFO = ok(b'{"brokerAddrTable":{},"clusterAddrTable":{}}')
         *("proxy", "proxy with authentication", "none"),
     ],
 )
-def test_a_server_is_known_by_what_it_answers_to(table: dict[int, Reply], kind: ServerKind) -> None:
-    async def scenario() -> None:
-        network = ScriptedNetwork()
-        network.add("a:1", table)
-        async with network.client("a:1") as client:
-            assert await passing(network.clock, identify(client.ask, "a:1")) is kind
-
-    run(scenario())
+async def test_a_server_is_known_by_what_it_answers_to(table: dict[int, Reply], kind: ServerKind) -> None:
+    network = ScriptedNetwork()
+    network.add("a:1", table)
+    async with network.client("a:1") as client:
+        assert await passing(network.clock, identify(client.ask, "a:1")) is kind
 
 
-def test_a_silent_server_is_unreachable_and_of_no_kind() -> None:
-    async def scenario() -> None:
-        network = ScriptedNetwork()
-        network.add("a:1", {Q.GET_BROKER_CLUSTER_INFO: SILENCE})
-        async with network.client("a:1") as client:
-            with pytest.raises(UnreachableError, match="no answer within"):
-                await passing(network.clock, identify(client.ask, "a:1"))
-
-    run(scenario())
+async def test_a_silent_server_is_unreachable_and_of_no_kind() -> None:
+    network = ScriptedNetwork()
+    network.add("a:1", {Q.GET_BROKER_CLUSTER_INFO: SILENCE})
+    async with network.client("a:1") as client:
+        with pytest.raises(UnreachableError, match="no answer within"):
+            await passing(network.clock, identify(client.ask, "a:1"))
 
 
 def _cluster_error(table: dict[int, Reply]) -> RmqctlError:

@@ -15,7 +15,7 @@ from rmqctl.model.cluster_memory import Expectation, SeenBroker, SeenQueues
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
-from tests.scripted import SILENCE, ScriptedNetwork, ok, passing, refused, run
+from tests.scripted import SILENCE, ScriptedNetwork, ok, passing, refused
 
 CLUSTER, ROUTE = RequestCode.GET_BROKER_CLUSTER_INFO, RequestCode.GET_ROUTEINFO_BY_TOPIC
 NO_ROUTE = refused(ResponseCode.TOPIC_NOT_EXIST, "No topic route info")
@@ -45,65 +45,53 @@ def _client(network: ScriptedNetwork, *servers: str, expectation: Expectation | 
     return Client(servers, timeout_s=9, clock=network.clock, connect=network.connect, expectation=expectation)
 
 
-def test_all_are_asked_and_who_leaves_a_broker_out_is_named() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={CLUSTER: _cluster("a")}, ns2={CLUSTER: _cluster("a", "b")}, ns3={CLUSTER: _cluster()})
-        async with _client(network, "ns1:1", "ns2:1", "ns3:1") as client:
-            cluster = await client.cluster()
-            assert [broker.broker_name for broker in cluster.brokers] == ["a", "b"]
-            failures, warnings = await find_partial(client)
-        assert [(failure.what, failure.error.name, failure.error.sentence) for failure in failures] == [
-            ("name server ns1:1", "NAME_SERVERS_DIFFER", "It does not list b, which other name servers do."),
-            ("name server ns3:1", "NAME_SERVERS_DIFFER", "It does not list a, b, which other name servers do."),
-        ]
-        assert warnings == []
-
-    run(scenario())
+async def test_all_are_asked_and_who_leaves_a_broker_out_is_named() -> None:
+    network = _network(ns1={CLUSTER: _cluster("a")}, ns2={CLUSTER: _cluster("a", "b")}, ns3={CLUSTER: _cluster()})
+    async with _client(network, "ns1:1", "ns2:1", "ns3:1") as client:
+        cluster = await client.cluster()
+        assert [broker.broker_name for broker in cluster.brokers] == ["a", "b"]
+        failures, warnings = await find_partial(client)
+    assert [(failure.what, failure.error.name, failure.error.sentence) for failure in failures] == [
+        ("name server ns1:1", "NAME_SERVERS_DIFFER", "It does not list b, which other name servers do."),
+        ("name server ns3:1", "NAME_SERVERS_DIFFER", "It does not list a, b, which other name servers do."),
+    ]
+    assert warnings == []
 
 
-def test_a_route_is_the_union_and_one_that_knows_no_topic_is_no_end() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={ROUTE: NO_ROUTE}, ns2={ROUTE: _route("a")}, ns3={ROUTE: _route("a", "b")})
-        async with _client(network, "ns1:1", "ns2:1", "ns3:1") as client:
-            route = await client.route("T")
-            assert {mq.broker_name for mq in route.readable_queues()} == {"a", "b"}
-            failures, _ = await find_partial(client)
-        assert [failure.error.sentence for failure in failures] == [
-            "It has no route for T, which other name servers have.",
-            "It has no route for T on b, which other name servers have.",
-        ]
-
-    run(scenario())
+async def test_a_route_is_the_union_and_one_that_knows_no_topic_is_no_end() -> None:
+    network = _network(ns1={ROUTE: NO_ROUTE}, ns2={ROUTE: _route("a")}, ns3={ROUTE: _route("a", "b")})
+    async with _client(network, "ns1:1", "ns2:1", "ns3:1") as client:
+        route = await client.route("T")
+        assert {mq.broker_name for mq in route.readable_queues()} == {"a", "b"}
+        failures, _ = await find_partial(client)
+    assert [failure.error.sentence for failure in failures] == [
+        "It has no route for T, which other name servers have.",
+        "It has no route for T on b, which other name servers have.",
+    ]
 
 
-def test_a_silent_one_holds_up_nobody_for_long_and_is_asked_once() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={CLUSTER: SILENCE, ROUTE: SILENCE}, ns2={CLUSTER: _cluster("a"), ROUTE: _route("a")})
-        async with _client(network, "ns1:1", "ns2:1") as client:
+async def test_a_silent_one_holds_up_nobody_for_long_and_is_asked_once() -> None:
+    network = _network(ns1={CLUSTER: SILENCE, ROUTE: SILENCE}, ns2={CLUSTER: _cluster("a"), ROUTE: _route("a")})
+    async with _client(network, "ns1:1", "ns2:1") as client:
+        await passing(network.clock, client.cluster())
+        assert network.clock.monotonic_s() == 1.0
+        await passing(network.clock, asyncio.gather(client.route("T"), client.route("U")))
+        assert network.clock.monotonic_s() == 1.0
+        failures, warnings = await find_partial(client)
+    assert failures == []
+    (failure,) = warnings
+    assert (failure.what, failure.error.sentence) == (
+        "name server ns1:1",
+        "ns1:1: no answer within 1.0 s.",
+    )
+
+
+async def test_when_none_answers_the_attempt_takes_its_whole_time() -> None:
+    network = _network(ns1={CLUSTER: SILENCE}, ns2={CLUSTER: SILENCE})
+    async with _client(network, "ns1:1", "ns2:1") as client:
+        with pytest.raises(UnreachableError, match="None of the 2 name servers answered"):
             await passing(network.clock, client.cluster())
-            assert network.clock.monotonic_s() == 1.0
-            await passing(network.clock, asyncio.gather(client.route("T"), client.route("U")))
-            assert network.clock.monotonic_s() == 1.0
-            failures, warnings = await find_partial(client)
-        assert failures == []
-        (failure,) = warnings
-        assert (failure.what, failure.error.sentence) == (
-            "name server ns1:1",
-            "ns1:1: no answer within 1.0 s.",
-        )
-
-    run(scenario())
-
-
-def test_when_none_answers_the_attempt_takes_its_whole_time() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={CLUSTER: SILENCE}, ns2={CLUSTER: SILENCE})
-        async with _client(network, "ns1:1", "ns2:1") as client:
-            with pytest.raises(UnreachableError, match="None of the 2 name servers answered"):
-                await passing(network.clock, client.cluster())
-            assert network.clock.monotonic_s() == 3.0
-
-    run(scenario())
+        assert network.clock.monotonic_s() == 3.0
 
 
 def _expectation(network: ScriptedNetwork) -> Expectation:
@@ -114,57 +102,43 @@ def _expectation(network: ScriptedNetwork) -> Expectation:
     )
 
 
-def test_no_route_where_a_name_server_is_silent_is_no_proof_for_a_topic_that_is_named() -> None:
-    async def scenario() -> None:
-        network = _network(ns2={CLUSTER: _cluster("a"), ROUTE: NO_ROUTE})
-        async with _client(network, "gone:1", "ns2:1") as client:
-            with pytest.raises(NotFoundError):
-                await client.route("U")
-            with pytest.raises(UnreachableError, match="Topic U was not found, but gone:1 could not be read"):
-                await fetch_route(client, "U")
-
-    run(scenario())
+async def test_no_route_where_a_name_server_is_silent_is_no_proof_for_a_topic_that_is_named() -> None:
+    network = _network(ns2={CLUSTER: _cluster("a"), ROUTE: NO_ROUTE})
+    async with _client(network, "gone:1", "ns2:1") as client:
+        with pytest.raises(NotFoundError):
+            await client.route("U")
+        with pytest.raises(UnreachableError, match="Topic U was not found, but gone:1 could not be read"):
+            await fetch_route(client, "U")
 
 
-def test_a_missing_broker_is_part_of_the_cluster_and_of_its_routes_and_can_not_be_asked() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={CLUSTER: _cluster("a"), ROUTE: _route("a")})
-        async with _client(network, "ns1:1", expectation=_expectation(network)) as client:
-            route = await client.route("T")
-            assert (len(route.readable_queues()), len(route.missing_queues())) == (2, 3)
-            (missing,) = (await client.cluster()).missing
-            with pytest.raises(NotRegisteredError, match="b: registered until "):
-                await client.ask_broker(missing, Command(CLUSTER))
-            # Of a topic that was never seen whole nobody can say that the missing broker has no part.
-            await client.route("V")
-            failures, _ = await find_partial(client)
-            assert [(failure.broker_name, failure.what) for failure in failures] == [
-                ("b", "queues of V, if it has any")
-            ]
-            assert set(client.sightings.brokers) == {"a"}
-            assert client.sightings.has_missing
-
-    run(scenario())
+async def test_a_missing_broker_is_part_of_the_cluster_and_of_its_routes_and_can_not_be_asked() -> None:
+    network = _network(ns1={CLUSTER: _cluster("a"), ROUTE: _route("a")})
+    async with _client(network, "ns1:1", expectation=_expectation(network)) as client:
+        route = await client.route("T")
+        assert (len(route.readable_queues()), len(route.missing_queues())) == (2, 3)
+        (missing,) = (await client.cluster()).missing
+        with pytest.raises(NotRegisteredError, match="b: registered until "):
+            await client.ask_broker(missing, Command(CLUSTER))
+        # Of a topic that was never seen whole nobody can say that the missing broker has no part.
+        await client.route("V")
+        failures, _ = await find_partial(client)
+        assert [(failure.broker_name, failure.what) for failure in failures] == [("b", "queues of V, if it has any")]
+        assert set(client.sightings.brokers) == {"a"}
+        assert client.sightings.has_missing
 
 
-def test_a_topic_that_only_a_missing_broker_has_is_known() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={CLUSTER: _cluster("a"), ROUTE: NO_ROUTE})
-        async with _client(network, "ns1:1", expectation=_expectation(network)) as client:
-            route = await client.route("T")
-            assert (route.queue_data, len(route.missing_queues())) == ((), 3)
-
-    run(scenario())
+async def test_a_topic_that_only_a_missing_broker_has_is_known() -> None:
+    network = _network(ns1={CLUSTER: _cluster("a"), ROUTE: NO_ROUTE})
+    async with _client(network, "ns1:1", expectation=_expectation(network)) as client:
+        route = await client.route("T")
+        assert (route.queue_data, len(route.missing_queues())) == ((), 3)
 
 
-def test_who_stays_takes_the_first_route_that_there_is() -> None:
-    async def scenario() -> None:
-        network = _network(ns1={ROUTE: NO_ROUTE}, ns2={ROUTE: _route("a")})
-        async with _client(network, "gone:1", "ns1:1", "ns2:1") as client:
-            assert len((await client.fresh_route("T")).readable_queues()) == 2
-            assert client.name_servers[0] == "ns2:1"
-        async with _client(network, "gone:1", "ns1:1") as client:
-            with pytest.raises(NotFoundError):
-                await client.fresh_route("T")
-
-    run(scenario())
+async def test_who_stays_takes_the_first_route_that_there_is() -> None:
+    network = _network(ns1={ROUTE: NO_ROUTE}, ns2={ROUTE: _route("a")})
+    async with _client(network, "gone:1", "ns1:1", "ns2:1") as client:
+        assert len((await client.fresh_route("T")).readable_queues()) == 2
+        assert client.name_servers[0] == "ns2:1"
+    async with _client(network, "gone:1", "ns1:1") as client:
+        with pytest.raises(NotFoundError):
+            await client.fresh_route("T")

@@ -15,65 +15,53 @@ from tests.scripted import run
 NOTHING = ConsumeStatus(0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
 
-def test_rates_are_those_of_the_last_minute() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        counters = Counters(clock)
-        for _ in range(30):  # one a second
-            counters.pulled("T", 32, 5.0)
-            counters.consumed("T", 30, 2, 64.0, 32)
-            await clock.advance(1)
-        assert counters.status("T") == ConsumeStatus(
-            pull_rt_ms=5.0, pull_tps=32.0, consume_rt_ms=2.0, consume_ok_tps=30.0, consume_failed_tps=2.0,
-            consume_failed_count=60,
-        )  # fmt: skip
-        assert counters.status("U") == NOTHING
-        await clock.advance(60)
-        assert counters.status("T").consume_ok_tps == 0.0
-        assert counters.status("T").consume_failed_count == 60
-
-    run(scenario())
+async def test_rates_are_those_of_the_last_minute() -> None:
+    clock = VirtualClock()
+    counters = Counters(clock)
+    for _ in range(30):  # one a second
+        counters.pulled("T", 32, 5.0)
+        counters.consumed("T", 30, 2, 64.0, 32)
+        await clock.advance(1)
+    assert counters.status("T") == ConsumeStatus(
+        pull_rt_ms=5.0, pull_tps=32.0, consume_rt_ms=2.0, consume_ok_tps=30.0, consume_failed_tps=2.0,
+        consume_failed_count=60,
+    )  # fmt: skip
+    assert counters.status("U") == NOTHING
+    await clock.advance(60)
+    assert counters.status("T").consume_ok_tps == 0.0
+    assert counters.status("T").consume_failed_count == 60
 
 
-def test_the_first_seconds_are_no_burst() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        counters = Counters(clock)
-        counters.consumed("T", 1000, 0, 10.0, 10)
-        assert counters.status("T").consume_ok_tps == 100.0
-        await clock.advance(0.5)
-        assert counters.status("T").consume_ok_tps == 100.0
-
-    run(scenario())
+async def test_the_first_seconds_are_no_burst() -> None:
+    clock = VirtualClock()
+    counters = Counters(clock)
+    counters.consumed("T", 1000, 0, 10.0, 10)
+    assert counters.status("T").consume_ok_tps == 100.0
+    await clock.advance(0.5)
+    assert counters.status("T").consume_ok_tps == 100.0
 
 
-def test_failures_count_for_an_hour_and_at_once() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        counters = Counters(clock)
-        await clock.advance(100)
-        counters.consumed("T", 0, 7, 70.0, 7)
-        assert counters.status("T").consume_failed_count == 7
-        await clock.advance(3600)
-        assert counters.status("T").consume_failed_count == 7
-        await clock.advance(60)
-        assert counters.status("T") == NOTHING
-
-    run(scenario())
+async def test_failures_count_for_an_hour_and_at_once() -> None:
+    clock = VirtualClock()
+    counters = Counters(clock)
+    await clock.advance(100)
+    counters.consumed("T", 0, 7, 70.0, 7)
+    assert counters.status("T").consume_failed_count == 7
+    await clock.advance(3600)
+    assert counters.status("T").consume_failed_count == 7
+    await clock.advance(60)
+    assert counters.status("T") == NOTHING
 
 
-def test_the_time_of_a_batch_is_the_hours_where_the_minute_has_none() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        counters = Counters(clock)
-        counters.consumed("T", 10, 0, 50.0, 5)
-        await clock.advance(600)
-        status = counters.status("T")
-        assert (status.consume_rt_ms, status.consume_ok_tps) == (10.0, 0.0)
-        counters.consumed("T", 1, 0, 3.0, 1)
-        assert counters.status("T").consume_rt_ms == 3.0
-
-    run(scenario())
+async def test_the_time_of_a_batch_is_the_hours_where_the_minute_has_none() -> None:
+    clock = VirtualClock()
+    counters = Counters(clock)
+    counters.consumed("T", 10, 0, 50.0, 5)
+    await clock.advance(600)
+    status = counters.status("T")
+    assert (status.consume_rt_ms, status.consume_ok_tps) == (10.0, 0.0)
+    counters.consumed("T", 1, 0, 3.0, 1)
+    assert counters.status("T").consume_rt_ms == 3.0
 
 
 @given(
@@ -105,16 +93,13 @@ def test_it_counts_what_a_list_of_all_events_has(events: list[tuple[int, str, in
     run(scenario())
 
 
-def test_days_without_a_word_keep_no_more_than_the_window() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        counters = Counters(clock)
-        counters.consumed("T", 0, 1, 0.0, 1)
-        await clock.advance(30 * 86_400)
-        assert counters.status("T") == NOTHING
-        assert (len(counters._minute._samples), len(counters._hour._samples)) == (7, 61)
-
-    run(scenario())
+async def test_days_without_a_word_keep_no_more_than_the_window() -> None:
+    clock = VirtualClock()
+    counters = Counters(clock)
+    counters.consumed("T", 0, 1, 0.0, 1)
+    await clock.advance(30 * 86_400)
+    assert counters.status("T") == NOTHING
+    assert (len(counters._minute._samples), len(counters._hour._samples)) == (7, 61)
 
 
 def test_each_flow_control_is_counted() -> None:

@@ -26,7 +26,7 @@ from rmqctl.rules.flow_control import Hold
 from tests.consumer.clustered import DEAD, FIRST, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
 from tests.consumer.consuming import LATER, MQ, SUCCESS, messages
 from tests.sandbox.peer import Peer, consumer_data, subscription
-from tests.scripted import ScriptedNetwork, ok, run
+from tests.scripted import ScriptedNetwork, ok
 
 # From joining to leaving
 
@@ -138,20 +138,17 @@ def test_a_group_that_no_broker_takes() -> None:
     scenario(work)
 
 
-def test_a_route_without_brokers_is_an_error_and_no_bug() -> None:
-    async def go() -> None:
-        network = ScriptedNetwork()
-        network.add("ns:1", {Q.GET_ROUTEINFO_BY_TOPIC: ok(b'{"brokerDatas":[],"queueDatas":[]}')})
-        client = network.client("ns:1")
-        consumer = PushConsumer(
-            client, ConsumerSettings(group=GROUP), [make_subscription(TOPIC)], Seen(),
-            find_strategy("averagely", Options()),
-        )  # fmt: skip
-        with pytest.raises(RmqctlError, match="no broker"):
-            await consumer.start()
-        await client.aclose()
-
-    run(go())
+async def test_a_route_without_brokers_is_an_error_and_no_bug() -> None:
+    network = ScriptedNetwork()
+    network.add("ns:1", {Q.GET_ROUTEINFO_BY_TOPIC: ok(b'{"brokerDatas":[],"queueDatas":[]}')})
+    client = network.client("ns:1")
+    consumer = PushConsumer(
+        client, ConsumerSettings(group=GROUP), [make_subscription(TOPIC)], Seen(),
+        find_strategy("averagely", Options()),
+    )  # fmt: skip
+    with pytest.raises(RmqctlError, match="no broker"):
+        await consumer.start()
+    await client.aclose()
 
 
 # Where queues begin

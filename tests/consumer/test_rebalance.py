@@ -136,70 +136,61 @@ def test_8_queues_of_3_clients_are_shared_3_3_2_detail_7_1() -> None:
     assert run(scenario(["b", OWN_ID, "a"])) == [6, 7]
 
 
-def test_the_members_are_asked_of_one_broker_of_the_topic_at_random_detail_7_2() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup(3)
-        views = {"broker-a": [OWN_ID], "broker-b": [OWN_ID, "c2"], "broker-c": [OWN_ID, "c2", "c3"]}
-        for broker in group.brokers:
-            broker.ids = views[broker.name]
-        async with ready(group, shuffle=list[Broker].reverse) as bench:
+async def test_the_members_are_asked_of_one_broker_of_the_topic_at_random_detail_7_2() -> None:
+    group = ScriptedGroup(3)
+    views = {"broker-a": [OWN_ID], "broker-b": [OWN_ID, "c2"], "broker-c": [OWN_ID, "c2", "c3"]}
+    for broker in group.brokers:
+        broker.ids = views[broker.name]
+    async with ready(group, shuffle=list[Broker].reverse) as bench:
+        await bench.rebalance.round()
+        assert asked_ids(group) == ["broker-c"]
+        outcome = bench.rebalance.outcomes["T"]
+        assert (outcome.asked, outcome.client_ids) == ("broker-c", (OWN_ID, "c2", "c3"))
+        assert len(bench.holder.queues) == 8
+    seen = set()
+    async with ready(group) as bench:
+        bench.rebalance = Rebalance(
+            bench.rebalance._client, ConsumerSettings(group="G"), bench.membership, bench.rebalance._routes,
+            AVERAGELY, bench.holder,
+        )  # fmt: skip
+        for _ in range(200):
             await bench.rebalance.round()
-            assert asked_ids(group) == ["broker-c"]
-            outcome = bench.rebalance.outcomes["T"]
-            assert (outcome.asked, outcome.client_ids) == ("broker-c", (OWN_ID, "c2", "c3"))
-            assert len(bench.holder.queues) == 8
-        seen = set()
-        async with ready(group) as bench:
-            bench.rebalance = Rebalance(
-                bench.rebalance._client, ConsumerSettings(group="G"), bench.membership, bench.rebalance._routes,
-                AVERAGELY, bench.holder,
-            )  # fmt: skip
-            for _ in range(200):
-                await bench.rebalance.round()
-                seen.add(bench.rebalance.outcomes["T"].asked)
-                if len(seen) == 3:
-                    break
-        assert seen == {"broker-a", "broker-b", "broker-c"}
-
-    run(scenario())
+            seen.add(bench.rebalance.outcomes["T"].asked)
+            if len(seen) == 3:
+                break
+    assert seen == {"broker-a", "broker-b", "broker-c"}
 
 
-def test_another_broker_is_asked_where_the_first_one_fails() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup(2)
-        group.set_ids(OWN_ID)
-        group.brokers[0].master.table[Q.GET_CONSUMER_LIST_BY_GROUP] = SILENCE
-        async with ready(group) as bench:
-            await passing(group.clock, bench.rebalance.round())
-            assert bench.rebalance.outcomes["T"].asked == "broker-b"
-            assert len(bench.holder.queues) == 16
-
-    run(scenario())
+async def test_another_broker_is_asked_where_the_first_one_fails() -> None:
+    group = ScriptedGroup(2)
+    group.set_ids(OWN_ID)
+    group.brokers[0].master.table[Q.GET_CONSUMER_LIST_BY_GROUP] = SILENCE
+    async with ready(group) as bench:
+        await passing(group.clock, bench.rebalance.round())
+        assert bench.rebalance.outcomes["T"].asked == "broker-b"
+        assert len(bench.holder.queues) == 16
 
 
 @pytest.mark.parametrize("fault", ["no members", "empty list", "no answer", "no queues"])
-def test_an_empty_list_and_a_failure_keep_the_old_share_detail_7_3(fault: str) -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID, "c2")
-        master = group.brokers[0].master
-        async with ready(group, settings=ConsumerSettings(group="G", route_refresh_s=0)) as bench:
-            await bench.rebalance.round()
-            if fault == "no members":
-                group.set_ids()
-            elif fault == "empty list":
-                master.table[Q.GET_CONSUMER_LIST_BY_GROUP] = ok(b'{"consumerIdList":[]}')
-            elif fault == "no answer":
-                master.table[Q.GET_CONSUMER_LIST_BY_GROUP] = SILENCE
-            else:
-                group.topics["T"] = 0
-            assert await passing(group.clock, bench.rebalance.round()) is False
-            assert bench.holder.ids() == [0, 1, 2, 3]
-            expected = Kept.NO_QUEUES if fault == "no queues" else Kept.NO_CLIENTS
-            assert bench.rebalance.outcomes["T"].share.kept is expected
-            assert bench.holder.dropped == []
-
-    run(scenario())
+async def test_an_empty_list_and_a_failure_keep_the_old_share_detail_7_3(fault: str) -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID, "c2")
+    master = group.brokers[0].master
+    async with ready(group, settings=ConsumerSettings(group="G", route_refresh_s=0)) as bench:
+        await bench.rebalance.round()
+        if fault == "no members":
+            group.set_ids()
+        elif fault == "empty list":
+            master.table[Q.GET_CONSUMER_LIST_BY_GROUP] = ok(b'{"consumerIdList":[]}')
+        elif fault == "no answer":
+            master.table[Q.GET_CONSUMER_LIST_BY_GROUP] = SILENCE
+        else:
+            group.topics["T"] = 0
+        assert await passing(group.clock, bench.rebalance.round()) is False
+        assert bench.holder.ids() == [0, 1, 2, 3]
+        expected = Kept.NO_QUEUES if fault == "no queues" else Kept.NO_CLIENTS
+        assert bench.rebalance.outcomes["T"].share.kept is expected
+        assert bench.holder.dropped == []
 
 
 def test_a_strategy_that_fails_keeps_the_old_share_detail_7_3() -> None:
@@ -262,21 +253,18 @@ def test_a_strategy_that_fails_is_told_of_once_and_again_when_it_fails_anew_deta
     assert all(sentence.startswith("T keeps its shares") for _, sentence in told)
 
 
-def test_of_what_a_strategy_gives_only_queues_of_the_topic_are_taken() -> None:
+async def test_of_what_a_strategy_gives_only_queues_of_the_topic_are_taken() -> None:
     """By configuration RocketMQ's class gives the queues of all topics for each of them, whether or not they exist."""
     configured = [MessageQueue("T", "broker-a", 3), RETRY, MessageQueue("T", "broker-a", 99)]
 
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID, "c2")
-        by_config = find_strategy("config", Options(configured=configured)).allocate
-        async with ready(group, topics=["T", "%RETRY%G"], allocate=by_config) as bench:
-            assert await bench.rebalance.round() is True
-            assert sorted(bench.holder.taken) == sorted([RETRY, configured[0]])
-            assert await bench.rebalance.round() is True
-            assert len(bench.holder.taken) == 2
-
-    run(scenario())
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID, "c2")
+    by_config = find_strategy("config", Options(configured=configured)).allocate
+    async with ready(group, topics=["T", "%RETRY%G"], allocate=by_config) as bench:
+        assert await bench.rebalance.round() is True
+        assert sorted(bench.holder.taken) == sorted([RETRY, configured[0]])
+        assert await bench.rebalance.round() is True
+        assert len(bench.holder.taken) == 2
 
 
 def test_whom_a_broker_lists_is_passed_on() -> None:
@@ -292,269 +280,227 @@ def test_whom_a_broker_lists_is_passed_on() -> None:
     assert seen == [("broker-a", (OWN_ID, "c2"))]
 
 
-def test_a_topic_that_fails_does_not_stop_the_others_detail_7_3() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group, topics=["Missing", "T"]) as bench:
-            assert await bench.rebalance.round() is False
-            assert bench.holder.ids() == list(range(8))
-            missing = bench.rebalance.outcomes["Missing"]
-            assert (missing.share.kept, missing.is_settled) == (Kept.NO_ROUTE, False)
-            assert "Missing does not exist" in str(missing.share.detail)
-
-    run(scenario())
+async def test_a_topic_that_fails_does_not_stop_the_others_detail_7_3() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group, topics=["Missing", "T"]) as bench:
+        assert await bench.rebalance.round() is False
+        assert bench.holder.ids() == list(range(8))
+        missing = bench.rebalance.outcomes["Missing"]
+        assert (missing.share.kept, missing.is_settled) == (Kept.NO_ROUTE, False)
+        assert "Missing does not exist" in str(missing.share.detail)
 
 
-def test_a_queue_that_is_refused_or_fails_is_skipped_alone_and_tried_again_detail_7_3() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group) as bench:
-            holder = bench.holder
-            locked, broken = MessageQueue("T", "broker-a", 2), MessageQueue("T", "broker-a", 5)
-            holder.refuse, holder.failing = {locked}, {broken}
-            assert await bench.rebalance.round() is False
-            assert holder.ids() == [0, 1, 3, 4, 6, 7]
-            refused = bench.rebalance.outcomes["T"].refused
-            assert refused[locked] == "NOT_NOW"
-            assert "the offset can't be read" in refused[broken]
-            holder.refuse, holder.failing = set(), set()
-            assert await bench.rebalance.round() is True
-            assert holder.ids() == list(range(8))
-            assert (len(holder.taken), bench.rebalance.outcomes["T"].refused) == (8, {})
-
-    run(scenario())
+async def test_a_queue_that_is_refused_or_fails_is_skipped_alone_and_tried_again_detail_7_3() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group) as bench:
+        holder = bench.holder
+        locked, broken = MessageQueue("T", "broker-a", 2), MessageQueue("T", "broker-a", 5)
+        holder.refuse, holder.failing = {locked}, {broken}
+        assert await bench.rebalance.round() is False
+        assert holder.ids() == [0, 1, 3, 4, 6, 7]
+        refused = bench.rebalance.outcomes["T"].refused
+        assert refused[locked] == "NOT_NOW"
+        assert "the offset can't be read" in refused[broken]
+        holder.refuse, holder.failing = set(), set()
+        assert await bench.rebalance.round() is True
+        assert holder.ids() == list(range(8))
+        assert (len(holder.taken), bench.rebalance.outcomes["T"].refused) == (8, {})
 
 
-def test_queues_of_a_topic_that_is_no_longer_subscribed_are_dropped_detail_7_3() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group, topics=["T", "%RETRY%G"]) as bench:
-            await bench.rebalance.round()
-            bench.membership.unsubscribe("T")
-            bench.holder.busy = {MessageQueue("T", "broker-a", 4)}
-            assert await bench.rebalance.round() is False
-            assert set(bench.holder.queues) == {RETRY, *bench.holder.busy}
-            bench.holder.busy = set()
-            assert await bench.rebalance.round() is True
-            assert set(bench.holder.queues) == {RETRY}
-            assert set(bench.rebalance.outcomes) == {"%RETRY%G"}
-
-    run(scenario())
+async def test_queues_of_a_topic_that_is_no_longer_subscribed_are_dropped_detail_7_3() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group, topics=["T", "%RETRY%G"]) as bench:
+        await bench.rebalance.round()
+        bench.membership.unsubscribe("T")
+        bench.holder.busy = {MessageQueue("T", "broker-a", 4)}
+        assert await bench.rebalance.round() is False
+        assert set(bench.holder.queues) == {RETRY, *bench.holder.busy}
+        bench.holder.busy = set()
+        assert await bench.rebalance.round() is True
+        assert set(bench.holder.queues) == {RETRY}
+        assert set(bench.rebalance.outcomes) == {"%RETRY%G"}
 
 
-def test_the_interval_is_settable_and_a_wake_comes_at_once_but_never_closer_than_the_least_detail_7_3() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        settings = ConsumerSettings(group="G", rebalance_s=7.0, rebalance_min_s=1.0)
-        async with ready(group, settings=settings) as bench, bench.running():
-            assert len(asked_ids(group)) == 1
-            await group.clock.advance(6.9)
-            assert len(asked_ids(group)) == 1
+async def test_the_interval_is_settable_and_a_wake_comes_at_once_but_never_closer_than_the_least_detail_7_3() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    settings = ConsumerSettings(group="G", rebalance_s=7.0, rebalance_min_s=1.0)
+    async with ready(group, settings=settings) as bench, bench.running():
+        assert len(asked_ids(group)) == 1
+        await group.clock.advance(6.9)
+        assert len(asked_ids(group)) == 1
+        await group.clock.advance(0.1)
+        assert len(asked_ids(group)) == 2
+        await group.clock.advance(3)
+        bench.rebalance.wake()
+        await group.clock.await_idle()
+        assert len(asked_ids(group)) == 3
+        # A flood of notifications makes one rebalance a second.
+        for _ in range(30):
+            bench.rebalance.wake()
             await group.clock.advance(0.1)
-            assert len(asked_ids(group)) == 2
-            await group.clock.advance(3)
-            bench.rebalance.wake()
-            await group.clock.await_idle()
-            assert len(asked_ids(group)) == 3
-            # A flood of notifications makes one rebalance a second.
-            for _ in range(30):
-                bench.rebalance.wake()
-                await group.clock.advance(0.1)
-            # The last of them is served as well, and then it is quiet again.
-            await group.clock.advance(0.5)
-            assert len(asked_ids(group)) == 6
-            await group.clock.advance(6)
-            assert len(asked_ids(group)) == 6
-
-    run(scenario())
+        # The last of them is served as well, and then it is quiet again.
+        await group.clock.advance(0.5)
+        assert len(asked_ids(group)) == 6
+        await group.clock.advance(6)
+        assert len(asked_ids(group)) == 6
 
 
-def test_what_was_notified_during_a_round_is_not_lost() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group) as bench:
-            bench.holder.take_s = 4.0
-            async with bench.running():
-                await group.clock.advance(2)
-                group.set_ids(OWN_ID, "c2")
-                bench.rebalance.wake()
-                await group.clock.advance(2)
-                assert bench.holder.ids() == [0, 1, 2, 3]
-
-    run(scenario())
-
-
-def test_a_round_that_leaves_something_undone_is_repeated_soon_and_ever_more_rarely() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        del group.topics["%RETRY%G"]
-        async with ready(group, topics=["T", "%RETRY%G"]) as bench, bench.running():
-            times = []
-            for second in range(60):
-                if len(asked_ids(group)) > len(times):
-                    times.append(second)
-                await group.clock.advance(1)
-            assert times == [0, 1, 3, 7, 15, 31, 51]
-            # What wakes it begins anew, in 1 s.
-            bench.rebalance.wake()
-            await group.clock.advance(0.5)
-            group.topics["%RETRY%G"] = 1
-            await group.clock.advance(1)
-            assert RETRY in bench.holder.queues
-
-    run(scenario())
-
-
-def test_a_change_of_queues_gives_their_topic_a_new_version_and_tells_brokers() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group, topics=["T", "%RETRY%G"]) as bench, bench.running():
-            await group.clock.advance(29)
-            before = group.brokers[0].versions()[-1]
+async def test_what_was_notified_during_a_round_is_not_lost() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group) as bench:
+        bench.holder.take_s = 4.0
+        async with bench.running():
+            await group.clock.advance(2)
             group.set_ids(OWN_ID, "c2")
             bench.rebalance.wake()
-            await group.clock.await_idle()
-            after = group.brokers[0].versions()[-1]
-            # The retry topic's only queue stays where it was.
-            assert after["%RETRY%G"] == before["%RETRY%G"]
-            assert abs(after["T"] - group.clock.now_ms()) <= 2
-            assert after["T"] > before["T"]
-            told = len(group.brokers[0].versions())
-            bench.rebalance.wake()
-            await group.clock.advance(0.5)
-            assert len(group.brokers[0].versions()) == told
-
-    run(scenario())
-
-
-def test_a_client_that_a_broker_has_lost_gives_its_queues_up_and_says_that_it_is_there() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID, "c2")
-        async with ready(group) as bench, bench.running():
-            told = len(group.brokers[0].heartbeats())
-            group.set_ids("c2")
-            bench.rebalance.wake()
-            await group.clock.advance(1)
-            assert bench.holder.ids() == []
-            assert bench.rebalance.outcomes["T"].share.kept is None
-            assert len(group.brokers[0].heartbeats()) > told
-            # Also where it has nothing to give up.
-            told = len(group.brokers[0].heartbeats())
-            bench.rebalance.wake()
-            await group.clock.advance(1)
-            assert len(group.brokers[0].heartbeats()) == told + 1
-
-    run(scenario())
-
-
-def test_a_broker_that_knows_nobody_is_told_and_nothing_moves() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID, "c2")
-        async with ready(group) as bench, bench.running():
-            told = len(group.brokers[0].heartbeats())
-            group.set_ids()
-            bench.rebalance.wake()
-            await group.clock.advance(1)
-            assert bench.holder.ids() == [0, 1, 2, 3]
-            assert len(group.brokers[0].heartbeats()) > told
-
-    run(scenario())
-
-
-def test_a_queue_of_which_nothing_was_heard_is_dropped_and_taken_anew() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group) as bench:
-            await bench.rebalance.round()
-            await group.clock.advance(120)
-            dead = MessageQueue("T", "broker-a", 3)
-            for mq in bench.holder.queues:
-                bench.holder.queues[mq] = group.clock.now_ms() - 120_000 - (mq == dead)
-            await bench.rebalance.round()
-            assert (bench.holder.dropped, bench.holder.taken[-1]) == ([dead], dead)
-            assert bench.holder.queues[dead] == group.clock.now_ms()
-
-    run(scenario())
-
-
-def test_a_queue_that_can_not_be_given_up_yet_is_not_taken_anew_and_tried_again() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        async with ready(group) as bench:
-            await bench.rebalance.round()
-            dead, lost = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 7)
-            bench.holder.queues[dead] -= 120_001
-            bench.holder.busy = {dead, lost}
-            group.set_ids(OWN_ID, "c2")
-            assert await bench.rebalance.round() is False
-            assert bench.holder.ids() == [0, 1, 2, 3, 7]
-            assert set(bench.rebalance.outcomes["T"].refused) == {dead, lost}
-            assert len(bench.holder.taken) == 8
-
-    run(scenario())
-
-
-def test_a_broadcasting_client_takes_all_queues_and_asks_nobody() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup(2)
-        settings = ConsumerSettings(group="G", message_model=BROADCASTING)
-        async with ready(group, settings=settings) as bench:
-            assert await bench.rebalance.round() is True
-            assert len(bench.holder.queues) == 16
-            assert asked_ids(group) == []
-
-    run(scenario())
-
-
-def test_with_protection_a_newcomer_moves_nothing_until_it_has_stayed_and_then_it_does_at_once() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        settings = ConsumerSettings(group="G", protect_s=65.0)
-        async with ready(group, settings=settings) as bench, bench.running():
-            # Nobody else is there to share with, so it needs not wait for itself.
-            assert bench.holder.ids() == list(range(8))
-            await group.clock.advance(5)
-            group.set_ids(OWN_ID, "c2")
-            bench.rebalance.wake()
-            await group.clock.advance(60)
-            assert bench.holder.ids() == list(range(8))
-            assert bench.rebalance.outcomes["T"].client_ids == (OWN_ID, "c2")
-            assert bench.rebalance.outcomes["T"].counted_ids == (OWN_ID,)
-            await group.clock.advance(4.9)
-            assert bench.holder.ids() == list(range(8))
-            await group.clock.advance(0.2)
+            await group.clock.advance(2)
             assert bench.holder.ids() == [0, 1, 2, 3]
 
-    run(scenario())
+
+async def test_a_round_that_leaves_something_undone_is_repeated_soon_and_ever_more_rarely() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    del group.topics["%RETRY%G"]
+    async with ready(group, topics=["T", "%RETRY%G"]) as bench, bench.running():
+        times = []
+        for second in range(60):
+            if len(asked_ids(group)) > len(times):
+                times.append(second)
+            await group.clock.advance(1)
+        assert times == [0, 1, 3, 7, 15, 31, 51]
+        # What wakes it begins anew, in 1 s.
+        bench.rebalance.wake()
+        await group.clock.advance(0.5)
+        group.topics["%RETRY%G"] = 1
+        await group.clock.advance(1)
+        assert RETRY in bench.holder.queues
 
 
-def test_with_protection_a_client_that_flaps_never_counts() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID)
-        settings = ConsumerSettings(group="G", protect_s=30.0, pull_expired_s=1000.0)
-        async with ready(group, settings=settings) as bench, bench.running():
-            await group.clock.advance(40)
-            for _ in range(10):
-                for ids in ((OWN_ID, "flapping"), (OWN_ID,)):
-                    group.set_ids(*ids)
-                    bench.rebalance.wake()
-                    await group.clock.advance(15)
-            assert bench.holder.dropped == []
+async def test_a_change_of_queues_gives_their_topic_a_new_version_and_tells_brokers() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group, topics=["T", "%RETRY%G"]) as bench, bench.running():
+        await group.clock.advance(29)
+        before = group.brokers[0].versions()[-1]
+        group.set_ids(OWN_ID, "c2")
+        bench.rebalance.wake()
+        await group.clock.await_idle()
+        after = group.brokers[0].versions()[-1]
+        # The retry topic's only queue stays where it was.
+        assert after["%RETRY%G"] == before["%RETRY%G"]
+        assert abs(after["T"] - group.clock.now_ms()) <= 2
+        assert after["T"] > before["T"]
+        told = len(group.brokers[0].versions())
+        bench.rebalance.wake()
+        await group.clock.advance(0.5)
+        assert len(group.brokers[0].versions()) == told
 
-    run(scenario())
+
+async def test_a_client_that_a_broker_has_lost_gives_its_queues_up_and_says_that_it_is_there() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID, "c2")
+    async with ready(group) as bench, bench.running():
+        told = len(group.brokers[0].heartbeats())
+        group.set_ids("c2")
+        bench.rebalance.wake()
+        await group.clock.advance(1)
+        assert bench.holder.ids() == []
+        assert bench.rebalance.outcomes["T"].share.kept is None
+        assert len(group.brokers[0].heartbeats()) > told
+        # Also where it has nothing to give up.
+        told = len(group.brokers[0].heartbeats())
+        bench.rebalance.wake()
+        await group.clock.advance(1)
+        assert len(group.brokers[0].heartbeats()) == told + 1
+
+
+async def test_a_broker_that_knows_nobody_is_told_and_nothing_moves() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID, "c2")
+    async with ready(group) as bench, bench.running():
+        told = len(group.brokers[0].heartbeats())
+        group.set_ids()
+        bench.rebalance.wake()
+        await group.clock.advance(1)
+        assert bench.holder.ids() == [0, 1, 2, 3]
+        assert len(group.brokers[0].heartbeats()) > told
+
+
+async def test_a_queue_of_which_nothing_was_heard_is_dropped_and_taken_anew() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group) as bench:
+        await bench.rebalance.round()
+        await group.clock.advance(120)
+        dead = MessageQueue("T", "broker-a", 3)
+        for mq in bench.holder.queues:
+            bench.holder.queues[mq] = group.clock.now_ms() - 120_000 - (mq == dead)
+        await bench.rebalance.round()
+        assert (bench.holder.dropped, bench.holder.taken[-1]) == ([dead], dead)
+        assert bench.holder.queues[dead] == group.clock.now_ms()
+
+
+async def test_a_queue_that_can_not_be_given_up_yet_is_not_taken_anew_and_tried_again() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    async with ready(group) as bench:
+        await bench.rebalance.round()
+        dead, lost = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 7)
+        bench.holder.queues[dead] -= 120_001
+        bench.holder.busy = {dead, lost}
+        group.set_ids(OWN_ID, "c2")
+        assert await bench.rebalance.round() is False
+        assert bench.holder.ids() == [0, 1, 2, 3, 7]
+        assert set(bench.rebalance.outcomes["T"].refused) == {dead, lost}
+        assert len(bench.holder.taken) == 8
+
+
+async def test_a_broadcasting_client_takes_all_queues_and_asks_nobody() -> None:
+    group = ScriptedGroup(2)
+    settings = ConsumerSettings(group="G", message_model=BROADCASTING)
+    async with ready(group, settings=settings) as bench:
+        assert await bench.rebalance.round() is True
+        assert len(bench.holder.queues) == 16
+        assert asked_ids(group) == []
+
+
+async def test_with_protection_a_newcomer_moves_nothing_until_it_has_stayed_and_then_it_does_at_once() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    settings = ConsumerSettings(group="G", protect_s=65.0)
+    async with ready(group, settings=settings) as bench, bench.running():
+        # Nobody else is there to share with, so it needs not wait for itself.
+        assert bench.holder.ids() == list(range(8))
+        await group.clock.advance(5)
+        group.set_ids(OWN_ID, "c2")
+        bench.rebalance.wake()
+        await group.clock.advance(60)
+        assert bench.holder.ids() == list(range(8))
+        assert bench.rebalance.outcomes["T"].client_ids == (OWN_ID, "c2")
+        assert bench.rebalance.outcomes["T"].counted_ids == (OWN_ID,)
+        await group.clock.advance(4.9)
+        assert bench.holder.ids() == list(range(8))
+        await group.clock.advance(0.2)
+        assert bench.holder.ids() == [0, 1, 2, 3]
+
+
+async def test_with_protection_a_client_that_flaps_never_counts() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    settings = ConsumerSettings(group="G", protect_s=30.0, pull_expired_s=1000.0)
+    async with ready(group, settings=settings) as bench, bench.running():
+        await group.clock.advance(40)
+        for _ in range(10):
+            for ids in ((OWN_ID, "flapping"), (OWN_ID,)):
+                group.set_ids(*ids)
+                bench.rebalance.wake()
+                await group.clock.advance(15)
+        assert bench.holder.dropped == []
 
 
 def test_an_id_over_two_connections_counts_twice_as_in_rocketmq_but_once_with_protection() -> None:
@@ -571,24 +517,18 @@ def test_an_id_over_two_connections_counts_twice_as_in_rocketmq_but_once_with_pr
 
 
 @pytest.mark.parametrize(("by_place", "taken"), [(False, [0, 1, 2]), (True, [0, 1, 2, 3])])
-def test_who_is_listed_twice_counts_itself_once_where_places_decide(*, by_place: bool, taken: list[int]) -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID, OWN_ID, "z")
-        async with ready(group, by_place=by_place) as bench:
-            await bench.rebalance.round()
-            assert bench.holder.ids() == taken
-
-    run(scenario())
+async def test_who_is_listed_twice_counts_itself_once_where_places_decide(*, by_place: bool, taken: list[int]) -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID, OWN_ID, "z")
+    async with ready(group, by_place=by_place) as bench:
+        await bench.rebalance.round()
+        assert bench.holder.ids() == taken
 
 
-def test_the_retry_topic_is_shared_like_any_other() -> None:
-    async def scenario() -> None:
-        group = ScriptedGroup()
-        group.set_ids(OWN_ID, "c2")
-        async with ready(group, topics=["T"]) as bench:
-            bench.membership.subscribe(retry_subscription("G"))
-            await bench.rebalance.round()
-            assert RETRY in bench.holder.queues
-
-    run(scenario())
+async def test_the_retry_topic_is_shared_like_any_other() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID, "c2")
+    async with ready(group, topics=["T"]) as bench:
+        bench.membership.subscribe(retry_subscription("G"))
+        await bench.rebalance.round()
+        assert RETRY in bench.holder.queues

@@ -4,7 +4,6 @@ import asyncio
 import threading
 
 from rmqctl.consumer.stacks import stacks, where
-from tests.scripted import run
 
 
 def paragraph(text: str, name: str) -> list[str]:
@@ -12,53 +11,47 @@ def paragraph(text: str, name: str) -> list[str]:
     return [line.removeprefix(f"{name:<40}") for line in found.splitlines()]
 
 
-def test_a_thread_that_waits_is_seen_where_it_waits() -> None:
+async def test_a_thread_that_waits_is_seen_where_it_waits() -> None:
     waiting, let_go = threading.Event(), threading.Event()
 
     def consume() -> None:
         waiting.set()
         let_go.wait()
 
-    async def scenario() -> None:
-        thread = threading.Thread(target=consume, name="ConsumeMessageThread_7")
-        thread.start()
-        waiting.wait()
-        try:
-            state, *calls = paragraph(stacks(), "ConsumeMessageThread_7")
-        finally:
-            let_go.set()
-            thread.join()
-        assert state == f"TID: {thread.native_id} STATE: UNKNOWN"
-        consuming = next(number for number, call in enumerate(calls) if "<locals>.consume(test_stacks.py:" in call)
-        # The innermost first, as Java has it.
-        assert any("Event.wait(threading.py:" in call for call in calls[:consuming])
-        assert "_bootstrap(threading.py:" in calls[-1]
-
-    run(scenario())
+    thread = threading.Thread(target=consume, name="ConsumeMessageThread_7")
+    thread.start()
+    waiting.wait()
+    try:
+        state, *calls = paragraph(stacks(), "ConsumeMessageThread_7")
+    finally:
+        let_go.set()
+        thread.join()
+    assert state == f"TID: {thread.native_id} STATE: UNKNOWN"
+    consuming = next(number for number, call in enumerate(calls) if "<locals>.consume(test_stacks.py:" in call)
+    # The innermost first, as Java has it.
+    assert any("Event.wait(threading.py:" in call for call in calls[:consuming])
+    assert "_bootstrap(threading.py:" in calls[-1]
 
 
-def test_a_task_is_seen_down_to_what_it_awaits_at_last() -> None:
+async def test_a_task_is_seen_down_to_what_it_awaits_at_last() -> None:
     async def inner(event: asyncio.Event) -> None:
         await event.wait()
 
     async def outer(event: asyncio.Event) -> None:
         await inner(event)
 
-    async def scenario() -> None:
-        event = asyncio.Event()
-        task = asyncio.create_task(outer(event), name="pulling")
-        fresh = asyncio.create_task(outer(event), name="not begun")
-        await asyncio.sleep(0)
-        text = stacks()
-        event.set()
-        await asyncio.gather(task, fresh)
-        state, *calls = paragraph(text, "pulling")
-        assert state == "TASK STATE: WAITING"
-        names = [call.partition("(")[0].rpartition(".")[2] for call in calls]
-        assert names == ["wait", "inner", "outer"]
-        assert "TASK STATE: RUNNING" in text
-
-    run(scenario())
+    event = asyncio.Event()
+    task = asyncio.create_task(outer(event), name="pulling")
+    fresh = asyncio.create_task(outer(event), name="not begun")
+    await asyncio.sleep(0)
+    text = stacks()
+    event.set()
+    await asyncio.gather(task, fresh)
+    state, *calls = paragraph(text, "pulling")
+    assert state == "TASK STATE: WAITING"
+    names = [call.partition("(")[0].rpartition(".")[2] for call in calls]
+    assert names == ["wait", "inner", "outer"]
+    assert "TASK STATE: RUNNING" in text
 
 
 def test_where_a_thread_is_without_what_called_the_users_code() -> None:

@@ -169,62 +169,53 @@ def test_an_object_with_a_coroutine_function_is_called_in_the_event_loop() -> No
     assert not is_coroutine_function(lambda *_: SUCCESS)
 
 
-def test_a_listener_that_blocks_holds_one_thread_and_not_the_others() -> None:
-    async def go() -> None:
-        gate = threading.Event()
-        names: set[str] = set()
+async def test_a_listener_that_blocks_holds_one_thread_and_not_the_others() -> None:
+    gate = threading.Event()
+    names: set[str] = set()
 
-        def listener(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
-            names.add(threading.current_thread().name)
-            if messages[0].queue_offset == 0:
-                gate.wait(60)
-            return SUCCESS
+    def listener(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
+        names.add(threading.current_thread().name)
+        if messages[0].queue_offset == 0:
+            gate.wait(60)
+        return SUCCESS
 
-        crew = _Crew(listener, 2)
-        stuck, *others = crew.submit(0, 1, 2, 3)
-        try:
-            assert await crew.finished(3) == others
-        finally:
-            gate.set()
-        assert (await crew.finished(4))[-1] is stuck
-        assert names == {"ConsumeMessageThread_1", "ConsumeMessageThread_2"}
-        crew.workers.close()
-
-    run(go())
+    crew = _Crew(listener, 2)
+    stuck, *others = crew.submit(0, 1, 2, 3)
+    try:
+        assert await crew.finished(3) == others
+    finally:
+        gate.set()
+    assert (await crew.finished(4))[-1] is stuck
+    assert names == {"ConsumeMessageThread_1", "ConsumeMessageThread_2"}
+    crew.workers.close()
 
 
-def test_what_threads_finish_while_the_event_loop_is_busy_is_told_at_once() -> None:
-    async def go() -> None:
-        is_last = threading.Event()
+async def test_what_threads_finish_while_the_event_loop_is_busy_is_told_at_once() -> None:
+    is_last = threading.Event()
 
-        def listener(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
-            if messages[0].queue_offset == 99:
-                is_last.set()
-            return SUCCESS
+    def listener(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
+        if messages[0].queue_offset == 99:
+            is_last.set()
+        return SUCCESS
 
-        crew = _Crew(listener)
-        crew.submit(*range(100))
-        assert is_last.wait(60)  # the event loop does not get to run
-        await crew.finished(100)
-        assert len(crew.bursts) <= 2
-        crew.workers.close()
-
-    run(go())
+    crew = _Crew(listener)
+    crew.submit(*range(100))
+    assert is_last.wait(60)  # the event loop does not get to run
+    await crew.finished(100)
+    assert len(crew.bursts) <= 2
+    crew.workers.close()
 
 
 @both
-def test_a_batch_of_a_queue_that_was_dropped_comes_back_unread(is_async: bool) -> None:
-    async def go() -> None:
-        called: list[object] = []
-        listener: Plain = lambda *given: called.append(given)  # noqa: E731
-        crew = _Crew(_as_coroutine(listener) if is_async else listener)
-        crew.queue.drop()
-        crew.submit(0)
-        (batch,) = await crew.finished(1)
-        assert (called, crew.started, batch.started_s) == ([], [], 0.0)
-        crew.workers.close()
-
-    run(go())
+async def test_a_batch_of_a_queue_that_was_dropped_comes_back_unread(is_async: bool) -> None:
+    called: list[object] = []
+    listener: Plain = lambda *given: called.append(given)  # noqa: E731
+    crew = _Crew(_as_coroutine(listener) if is_async else listener)
+    crew.queue.drop()
+    crew.submit(0)
+    (batch,) = await crew.finished(1)
+    assert (called, crew.started, batch.started_s) == ([], [], 0.0)
+    crew.workers.close()
 
 
 @both
@@ -312,26 +303,23 @@ def test_tasks_consume_at_one_time_as_many_as_there_are() -> None:
 
 
 @both
-def test_7_8_how_long_a_batch_took_is_measured_on_the_consumers_clock(is_async: bool) -> None:
-    async def go() -> None:
-        crew: _Crew
-        loop = asyncio.get_running_loop()
+async def test_7_8_how_long_a_batch_took_is_measured_on_the_consumers_clock(is_async: bool) -> None:
+    crew: _Crew
+    loop = asyncio.get_running_loop()
 
-        def in_thread(*_: object) -> ConsumeStatus:
-            asyncio.run_coroutine_threadsafe(crew.clock.advance(7), loop).result(10)
-            return SUCCESS
+    def in_thread(*_: object) -> ConsumeStatus:
+        asyncio.run_coroutine_threadsafe(crew.clock.advance(7), loop).result(10)
+        return SUCCESS
 
-        async def in_task(*_: object) -> ConsumeStatus:
-            await crew.clock.advance(7)
-            return SUCCESS
+    async def in_task(*_: object) -> ConsumeStatus:
+        await crew.clock.advance(7)
+        return SUCCESS
 
-        crew = _Crew(in_task if is_async else in_thread)
-        crew.submit(0)
-        (batch,) = await crew.finished(1)
-        assert (batch.started_s, batch.finished_s) == (0.0, 7.0)
-        crew.workers.close()
-
-    run(go())
+    crew = _Crew(in_task if is_async else in_thread)
+    crew.submit(0)
+    (batch,) = await crew.finished(1)
+    assert (batch.started_s, batch.finished_s) == (0.0, 7.0)
+    crew.workers.close()
 
 
 def test_a_plain_function_that_returns_a_coroutine_is_told_to_be_one() -> None:

@@ -8,245 +8,196 @@ from functools import partial
 import pytest
 
 from rmqctl.net.clock import Deadline, SystemClock, VirtualClock, wait_for
-from tests.scripted import run
 
 
-def test_a_virtual_clock_stands_still_until_it_is_advanced() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock(now_ms=1_000)
-        assert (clock.now_ms(), clock.monotonic_s()) == (1_000, 0.0)
-        await clock.advance(2.5)
-        assert (clock.now_ms(), clock.monotonic_s()) == (3_500, 2.5)
-
-    run(scenario())
+async def test_a_virtual_clock_stands_still_until_it_is_advanced() -> None:
+    clock = VirtualClock(now_ms=1_000)
+    assert (clock.now_ms(), clock.monotonic_s()) == (1_000, 0.0)
+    await clock.advance(2.5)
+    assert (clock.now_ms(), clock.monotonic_s()) == (3_500, 2.5)
 
 
-def test_timers_run_in_order_of_their_due_time_and_ties_in_order_of_their_making() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        ran: list[str] = []
-        for delay_s, name in ((3.0, "late"), (1.0, "early"), (2.0, "tie 1"), (2.0, "tie 2"), (-1.0, "overdue")):
-            clock.call_later(delay_s, partial(ran.append, name))
-        await clock.advance(10)
-        assert ran == ["overdue", "early", "tie 1", "tie 2", "late"]
-
-    run(scenario())
+async def test_timers_run_in_order_of_their_due_time_and_ties_in_order_of_their_making() -> None:
+    clock = VirtualClock()
+    ran: list[str] = []
+    for delay_s, name in ((3.0, "late"), (1.0, "early"), (2.0, "tie 1"), (2.0, "tie 2"), (-1.0, "overdue")):
+        clock.call_later(delay_s, partial(ran.append, name))
+    await clock.advance(10)
+    assert ran == ["overdue", "early", "tie 1", "tie 2", "late"]
 
 
-def test_each_timer_sees_its_own_due_time() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock(now_ms=0)
-        seen: list[int] = []
-        for delay_s in (0.5, 1.5):
-            clock.call_later(delay_s, lambda: seen.append(clock.now_ms()))
-        await clock.advance(10)
-        assert seen == [500, 1_500]
-        assert clock.now_ms() == 10_000
-
-    run(scenario())
+async def test_each_timer_sees_its_own_due_time() -> None:
+    clock = VirtualClock(now_ms=0)
+    seen: list[int] = []
+    for delay_s in (0.5, 1.5):
+        clock.call_later(delay_s, lambda: seen.append(clock.now_ms()))
+    await clock.advance(10)
+    assert seen == [500, 1_500]
+    assert clock.now_ms() == 10_000
 
 
-def test_a_timer_beyond_the_advance_waits_for_the_next_one() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        ran: list[float] = []
-        clock.call_later(2.0, lambda: ran.append(clock.monotonic_s()))
-        await clock.advance(1.9)
-        assert ran == []
-        await clock.advance(0.1)
-        assert ran == [2.0]
-
-    run(scenario())
+async def test_a_timer_beyond_the_advance_waits_for_the_next_one() -> None:
+    clock = VirtualClock()
+    ran: list[float] = []
+    clock.call_later(2.0, lambda: ran.append(clock.monotonic_s()))
+    await clock.advance(1.9)
+    assert ran == []
+    await clock.advance(0.1)
+    assert ran == [2.0]
 
 
-def test_a_cancelled_timer_does_not_run_and_may_be_cancelled_again() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        ran: list[str] = []
-        timer = clock.call_later(1.0, lambda: ran.append("cancelled"))
-        done = clock.call_later(0.5, lambda: ran.append("ran"))
-        timer.cancel()
-        await clock.advance(2)
-        timer.cancel()
-        done.cancel()
-        assert ran == ["ran"]
-
-    run(scenario())
+async def test_a_cancelled_timer_does_not_run_and_may_be_cancelled_again() -> None:
+    clock = VirtualClock()
+    ran: list[str] = []
+    timer = clock.call_later(1.0, lambda: ran.append("cancelled"))
+    done = clock.call_later(0.5, lambda: ran.append("ran"))
+    timer.cancel()
+    await clock.advance(2)
+    timer.cancel()
+    done.cancel()
+    assert ran == ["ran"]
 
 
-def test_a_timer_made_by_a_timer_runs_in_the_same_advance_when_it_is_due() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        ticks: list[float] = []
+async def test_a_timer_made_by_a_timer_runs_in_the_same_advance_when_it_is_due() -> None:
+    clock = VirtualClock()
+    ticks: list[float] = []
 
-        def tick() -> None:
-            ticks.append(clock.monotonic_s())
-            clock.call_later(1.0, tick)
-
+    def tick() -> None:
+        ticks.append(clock.monotonic_s())
         clock.call_later(1.0, tick)
-        await clock.advance(3.5)
-        assert ticks == [1.0, 2.0, 3.0]
 
-    run(scenario())
+    clock.call_later(1.0, tick)
+    await clock.advance(3.5)
+    assert ticks == [1.0, 2.0, 3.0]
 
 
-def test_tasks_run_between_two_timers() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        woken = asyncio.Event()
-        seen: list[float] = []
+async def test_tasks_run_between_two_timers() -> None:
+    clock = VirtualClock()
+    woken = asyncio.Event()
+    seen: list[float] = []
 
-        async def waiter() -> None:
-            await woken.wait()
-            seen.append(clock.monotonic_s())
+    async def waiter() -> None:
+        await woken.wait()
+        seen.append(clock.monotonic_s())
 
-        task = asyncio.ensure_future(waiter())
-        clock.call_later(1.0, woken.set)
-        clock.call_later(2.0, lambda: None)
-        await clock.advance(3)
+    task = asyncio.ensure_future(waiter())
+    clock.call_later(1.0, woken.set)
+    clock.call_later(2.0, lambda: None)
+    await clock.advance(3)
+    await task
+    assert seen == [1.0]
+
+
+async def test_wait_for_returns_the_result_and_calls_its_timer_off() -> None:
+    clock = VirtualClock()
+
+    async def work() -> str:
+        return "done"
+
+    assert await wait_for(clock, work(), 5) == "done"
+    await clock.advance(10)
+
+
+async def test_wait_for_raises_timeout_after_the_awaitable_has_cleaned_up() -> None:
+    clock = VirtualClock()
+    events: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            events.append("cleaned up")
+
+    task = asyncio.ensure_future(wait_for(clock, work(), 5))
+    await clock.advance(4.9)
+    assert not task.done()
+    await clock.advance(0.1)
+    with pytest.raises(TimeoutError):
         await task
-        assert seen == [1.0]
-
-    run(scenario())
+    assert events == ["cleaned up"]
 
 
-def test_wait_for_returns_the_result_and_calls_its_timer_off() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
+async def test_wait_for_passes_the_awaitables_own_error_on() -> None:
+    async def work() -> None:
+        raise OSError("broken")
 
-        async def work() -> str:
-            return "done"
-
-        assert await wait_for(clock, work(), 5) == "done"
-        await clock.advance(10)
-
-    run(scenario())
+    with pytest.raises(OSError, match="broken"):
+        await wait_for(VirtualClock(), work(), 5)
 
 
-def test_wait_for_raises_timeout_after_the_awaitable_has_cleaned_up() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        events: list[str] = []
+async def test_an_awaitable_that_cancels_itself_has_not_timed_out() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
 
-        async def work() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await asyncio.sleep(0)
-                events.append("cleaned up")
-
-        task = asyncio.ensure_future(wait_for(clock, work(), 5))
-        await clock.advance(4.9)
-        assert not task.done()
-        await clock.advance(0.1)
-        with pytest.raises(TimeoutError):
-            await task
-        assert events == ["cleaned up"]
-
-    run(scenario())
+    with pytest.raises(asyncio.CancelledError):
+        await wait_for(VirtualClock(), work(), 5)
 
 
-def test_wait_for_passes_the_awaitables_own_error_on() -> None:
-    async def scenario() -> None:
-        async def work() -> None:
-            raise OSError("broken")
+async def test_cancelling_wait_for_cancels_the_awaitable_and_is_no_timeout() -> None:
+    clock = VirtualClock()
+    events: list[str] = []
 
-        with pytest.raises(OSError, match="broken"):
-            await wait_for(VirtualClock(), work(), 5)
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            events.append("cancelled")
+            raise
 
-    run(scenario())
-
-
-def test_an_awaitable_that_cancels_itself_has_not_timed_out() -> None:
-    async def scenario() -> None:
-        async def work() -> None:
-            raise asyncio.CancelledError
-
-        with pytest.raises(asyncio.CancelledError):
-            await wait_for(VirtualClock(), work(), 5)
-
-    run(scenario())
+    task = asyncio.ensure_future(wait_for(clock, work(), 5))
+    await clock.await_idle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert events == ["cancelled"]
+    await clock.advance(10)
 
 
-def test_cancelling_wait_for_cancels_the_awaitable_and_is_no_timeout() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        events: list[str] = []
+async def test_a_cancel_from_outside_wins_over_a_timeout_at_the_same_moment() -> None:
+    clock = VirtualClock()
 
-        async def work() -> None:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                events.append("cancelled")
-                raise
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            task.cancel()  # arrives while the time-out is being carried out
 
-        task = asyncio.ensure_future(wait_for(clock, work(), 5))
-        await clock.await_idle()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert events == ["cancelled"]
-        await clock.advance(10)
-
-    run(scenario())
+    task = asyncio.ensure_future(wait_for(clock, work(), 5))
+    await clock.advance(5)
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_a_cancel_from_outside_wins_over_a_timeout_at_the_same_moment() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-
-        async def work() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                task.cancel()  # arrives while the time-out is being carried out
-
-        task = asyncio.ensure_future(wait_for(clock, work(), 5))
-        await clock.advance(5)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(scenario())
+async def test_a_deadline_counts_down_to_zero_and_not_below() -> None:
+    clock = VirtualClock()
+    deadline = Deadline(clock, 9)
+    assert deadline.remaining_s() == 9
+    await clock.advance(8)
+    assert deadline.remaining_s() == 1
+    await clock.advance(5)
+    assert deadline.remaining_s() == 0
+    assert deadline.attempt_s() == 0
 
 
-def test_a_deadline_counts_down_to_zero_and_not_below() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        deadline = Deadline(clock, 9)
-        assert deadline.remaining_s() == 9
-        await clock.advance(8)
-        assert deadline.remaining_s() == 1
-        await clock.advance(5)
-        assert deadline.remaining_s() == 0
-        assert deadline.attempt_s() == 0
-
-    run(scenario())
+async def test_an_attempt_gets_a_third_of_the_deadline_or_what_is_left() -> None:
+    clock = VirtualClock()
+    deadline = Deadline(clock, 9)
+    assert deadline.attempt_s() == 3
+    await clock.advance(7)
+    assert deadline.attempt_s() == 2
 
 
-def test_an_attempt_gets_a_third_of_the_deadline_or_what_is_left() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        deadline = Deadline(clock, 9)
-        assert deadline.attempt_s() == 3
-        await clock.advance(7)
-        assert deadline.attempt_s() == 2
-
-    run(scenario())
-
-
-def test_the_system_clock_tells_the_machines_time_and_runs_timers_in_the_loop() -> None:
-    async def scenario() -> None:
-        clock = SystemClock()
-        before_ms = time.time_ns() // 1_000_000
-        assert before_ms <= clock.now_ms() <= time.time_ns() // 1_000_000
-        assert clock.monotonic_s() <= clock.monotonic_s()
-        ran = asyncio.Event()
-        clock.call_later(0, ran.set)
-        cancelled = clock.call_later(0, lambda: pytest.fail("was cancelled"))
-        cancelled.cancel()
-        await asyncio.wait_for(ran.wait(), 60)
-
-    run(scenario())
+async def test_the_system_clock_tells_the_machines_time_and_runs_timers_in_the_loop() -> None:
+    clock = SystemClock()
+    before_ms = time.time_ns() // 1_000_000
+    assert before_ms <= clock.now_ms() <= time.time_ns() // 1_000_000
+    assert clock.monotonic_s() <= clock.monotonic_s()
+    ran = asyncio.Event()
+    clock.call_later(0, ran.set)
+    cancelled = clock.call_later(0, lambda: pytest.fail("was cancelled"))
+    cancelled.cancel()
+    await asyncio.wait_for(ran.wait(), 60)
 
 
 def test_answers_that_came_while_the_process_was_stopped_are_read_before_their_timers_run() -> None:

@@ -245,20 +245,17 @@ def test_redirects_in_a_circle_or_to_nowhere_end() -> None:
     assert error.sentence == f"{url}: it redirects to a URL that is not http or https."
 
 
-def test_nobody_at_the_address_is_unreachable() -> None:
-    async def scenario() -> None:
-        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server.close()
-        await server.wait_closed()
-        with pytest.raises(UnreachableError) as caught:
-            await discover(f"http://127.0.0.1:{port}/", 60.0)
-        assert caught.value.reason == "connection refused"
-        with pytest.raises(UnreachableError) as caught:
-            await discover("http://no-such-host.invalid/", 60.0)
-        assert caught.value.reason == "the host name does not resolve"
-
-    run(scenario())
+async def test_nobody_at_the_address_is_unreachable() -> None:
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(UnreachableError) as caught:
+        await discover(f"http://127.0.0.1:{port}/", 60.0)
+    assert caught.value.reason == "connection refused"
+    with pytest.raises(UnreachableError) as caught:
+        await discover("http://no-such-host.invalid/", 60.0)
+    assert caught.value.reason == "the host name does not resolve"
 
 
 @pytest.mark.parametrize(

@@ -48,66 +48,51 @@ def _closed_port() -> int:
 # In memory
 
 
-def test_each_end_of_a_memory_pair_is_named_after_the_other_side() -> None:
-    async def scenario() -> None:
-        client_end, server_end = MemoryStream.pair("client", "server:1")
-        assert (client_end.peer, server_end.peer) == ("server:1", "client")
-
-    run(scenario())
+async def test_each_end_of_a_memory_pair_is_named_after_the_other_side() -> None:
+    client_end, server_end = MemoryStream.pair("client", "server:1")
+    assert (client_end.peer, server_end.peer) == ("server:1", "client")
 
 
-def test_bytes_written_at_one_end_are_received_at_the_other_joined_and_in_order() -> None:
-    async def scenario() -> None:
-        one, other = MemoryStream.pair()
-        one.write(b"a")
-        one.write(b"b")
-        await one.drain()
-        assert await other.receive() == b"ab"
-        other.write(b"c")
-        assert await one.receive() == b"c"
-
-    run(scenario())
+async def test_bytes_written_at_one_end_are_received_at_the_other_joined_and_in_order() -> None:
+    one, other = MemoryStream.pair()
+    one.write(b"a")
+    one.write(b"b")
+    await one.drain()
+    assert await other.receive() == b"ab"
+    other.write(b"c")
+    assert await one.receive() == b"c"
 
 
-def test_a_receive_waits_until_something_is_written() -> None:
-    async def scenario() -> None:
-        one, other = MemoryStream.pair()
-        receiving = asyncio.ensure_future(other.receive())
-        await VirtualClock().await_idle()
-        assert not receiving.done()
-        one.write(b"now")
-        assert await receiving == b"now"
-
-    run(scenario())
+async def test_a_receive_waits_until_something_is_written() -> None:
+    one, other = MemoryStream.pair()
+    receiving = asyncio.ensure_future(other.receive())
+    await VirtualClock().await_idle()
+    assert not receiving.done()
+    one.write(b"now")
+    assert await receiving == b"now"
 
 
 @pytest.mark.parametrize("closing", [0, 1])
-def test_both_ends_see_a_close_after_what_was_written_before_it(closing: int) -> None:
-    async def scenario() -> None:
-        ends = MemoryStream.pair("other", "one")
-        ends[0].write(b"last words")
-        await ends[closing].aclose()
-        assert await ends[1].receive() == b"last words"
-        for end in ends:
-            assert await end.receive() == b""
-            with pytest.raises(UnreachableError, match="the connection was closed"):
-                await end.drain()
-        ends[0].write(b"too late")
-        assert await ends[1].receive() == b""
-        await ends[closing].aclose()
-
-    run(scenario())
+async def test_both_ends_see_a_close_after_what_was_written_before_it(closing: int) -> None:
+    ends = MemoryStream.pair("other", "one")
+    ends[0].write(b"last words")
+    await ends[closing].aclose()
+    assert await ends[1].receive() == b"last words"
+    for end in ends:
+        assert await end.receive() == b""
+        with pytest.raises(UnreachableError, match="the connection was closed"):
+            await end.drain()
+    ends[0].write(b"too late")
+    assert await ends[1].receive() == b""
+    await ends[closing].aclose()
 
 
-def test_a_receive_that_waits_ends_with_the_close() -> None:
-    async def scenario() -> None:
-        one, other = MemoryStream.pair()
-        receiving = asyncio.ensure_future(other.receive())
-        await asyncio.sleep(0)
-        await one.aclose()
-        assert await receiving == b""
-
-    run(scenario())
+async def test_a_receive_that_waits_ends_with_the_close() -> None:
+    one, other = MemoryStream.pair()
+    receiving = asyncio.ensure_future(other.receive())
+    await asyncio.sleep(0)
+    await one.aclose()
+    assert await receiving == b""
 
 
 # Over TCP
@@ -210,32 +195,29 @@ def test_an_address_that_a_cluster_made_up_is_unreachable_and_no_usage_error(add
         run(_connect(address))
 
 
-def test_an_attempt_that_nobody_answers_ends_at_its_time_limit() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        # Nobody accepts here, and the backlog is filled up: the system leaves further attempts waiting.
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            listener.listen(0)
-            address = f"127.0.0.1:{listener.getsockname()[1]}"
-            fillers = [socket.socket() for _ in range(4)]
-            try:
-                for filler in fillers:
-                    filler.setblocking(False)
-                    filler.connect_ex(listener.getsockname())
-                attempt = asyncio.ensure_future(connect_tcp(address, clock, 3.0))
-                await clock.advance(2.9)
-                assert not attempt.done()
-                await clock.advance(0.1)
-                with pytest.raises(DeadlineError) as caught:
-                    await attempt
-            finally:
-                for filler in fillers:
-                    filler.close()
-        assert caught.value.sentence == f"{address}: no answer within 3.0 s."
-        assert (caught.value.name, caught.value.exit_code) == ("TIMED_OUT", 6)
-
-    run(scenario())
+async def test_an_attempt_that_nobody_answers_ends_at_its_time_limit() -> None:
+    clock = VirtualClock()
+    # Nobody accepts here, and the backlog is filled up: the system leaves further attempts waiting.
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        fillers = [socket.socket() for _ in range(4)]
+        try:
+            for filler in fillers:
+                filler.setblocking(False)
+                filler.connect_ex(listener.getsockname())
+            attempt = asyncio.ensure_future(connect_tcp(address, clock, 3.0))
+            await clock.advance(2.9)
+            assert not attempt.done()
+            await clock.advance(0.1)
+            with pytest.raises(DeadlineError) as caught:
+                await attempt
+        finally:
+            for filler in fillers:
+                filler.close()
+    assert caught.value.sentence == f"{address}: no answer within 3.0 s."
+    assert (caught.value.name, caught.value.exit_code) == ("TIMED_OUT", 6)
 
 
 @contextmanager

@@ -258,19 +258,16 @@ def test_javas_refusals_are_told_so(reason: str) -> None:
 # Plain and TLS mixed up
 
 
-def test_a_server_that_ends_the_handshake_may_be_plain(files: Files) -> None:
+async def test_a_server_that_ends_the_handshake_may_be_plain(files: Files) -> None:
     async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    async def scenario() -> None:
-        server = await asyncio.start_server(close, "127.0.0.1", 0)
-        async with server:
-            with pytest.raises(UnreachableError) as caught:
-                await _talk(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", TlsSettings(files.ca))
-        assert "TLS" in caught.value.reason or "reset" in caught.value.reason
-        assert "error" not in caught.value.reason
-
-    run(scenario())
+    server = await asyncio.start_server(close, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(UnreachableError) as caught:
+            await _talk(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", TlsSettings(files.ca))
+    assert "TLS" in caught.value.reason or "reset" in caught.value.reason
+    assert "error" not in caught.value.reason
 
 
 def test_a_plain_server_does_not_speak_tls(files: Files) -> None:

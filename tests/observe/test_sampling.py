@@ -223,15 +223,12 @@ def test_nonsense_from_a_member_is_its_own_failure() -> None:
     assert len(sample.failures) == 1
 
 
-def test_a_sample_that_is_not_wanted_any_more_leaves_nothing_behind() -> None:
+async def test_a_sample_that_is_not_wanted_any_more_leaves_nothing_behind() -> None:
     cluster = _cluster({"one": SILENCE})
 
-    async def main() -> None:
-        async with cluster.client() as client:
-            brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-            task = asyncio.ensure_future(sample_group(client, "G", [A0], brokers))
-            await cluster.clock.advance(1)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    run(main())
+    async with cluster.client() as client:
+        brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+        task = asyncio.ensure_future(sample_group(client, "G", [A0], brokers))
+        await cluster.clock.advance(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

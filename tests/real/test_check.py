@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -65,26 +64,17 @@ def fleet(cluster: Cluster) -> Iterator[_Fleet]:
             java.close()
 
 
-@contextmanager
-def _deploying(fleet: _Fleet, steps: Path, *, stays_away: str | None) -> Iterator[None]:
+def _deploying(fleet: _Fleet, steps: Path, *, stays_away: str | None) -> AbstractContextManager[None]:
     """Restart members as their files appear; one of them stays away."""
-    is_over = threading.Event()
 
     def work() -> None:
-        while not is_over.wait(0.1):
-            for file in sorted(steps.iterdir()):
-                fleet.stop(file.name)
-                file.unlink()
-                if file.name != stays_away:
-                    fleet.start(file.name)
+        for file in sorted(steps.iterdir()):
+            fleet.stop(file.name)
+            file.unlink()
+            if file.name != stays_away:
+                fleet.start(file.name)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    return repeating(work, 0.1)
 
 
 def _deploy(cluster: Cluster, steps: Path, wait: str) -> tuple[int, str, str]:

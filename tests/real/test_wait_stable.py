@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing
 from typing import NamedTuple
 
 import pytest
@@ -27,6 +27,7 @@ from rmqctl.protocol.flags import CommandFlag
 from rmqctl.rules.confirmation import Outcome
 
 from .harness.cluster import Cluster
+from .harness.waiting import repeating
 
 
 def _reset(group: str, mq: MessageQueue, target: int) -> Command:
@@ -95,22 +96,10 @@ def _write_and_wait(cluster: Cluster, *resets: _Reset) -> list[_Seen]:
     return asyncio.run(main())
 
 
-@contextmanager
-def _traffic(cluster: Cluster, mq: MessageQueue) -> Iterator[None]:
+def _traffic(cluster: Cluster, mq: MessageQueue) -> AbstractContextManager[None]:
     """Send some thousand messages a second to one queue."""
-    over = threading.Event()
-
-    def send() -> None:
-        while not over.wait(0.01):
-            cluster.java.produce(mq.topic, 50, batch=50, queue=f"{mq.broker_name}:{mq.queue_id}")
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    queue = f"{mq.broker_name}:{mq.queue_id}"
+    return repeating(lambda: cluster.java.produce(mq.topic, 50, batch=50, queue=queue), 0.01)
 
 
 def _until(cluster: Cluster, group: str, mq: MessageQueue, is_so: Callable[[QueueSample], bool]) -> None:

@@ -164,19 +164,16 @@ def test_a_broker_that_does_not_tell_its_time_is_unknown() -> None:
         assert _of(_findings(cluster), "clock").status is Status.UNKNOWN
 
 
-def test_a_probe_tells_kind_version_and_round_trip() -> None:
-    async def scenario() -> None:
-        cluster = _cluster("broker-a")
-        cluster.servers["broker-a"].table[Q.GET_BROKER_CONFIG] = Late(0.25, ok(b"brokerName=a\n"))
-        async with cluster.client() as client:
-            broker = await passing(cluster.clock, probe_server(client, "a:1"), step_s=0.05)
-            name_server = await passing(cluster.clock, probe_server(client, "ns:1"))
-            gone = await passing(cluster.clock, probe_server(client, "gone:1"))
-        assert (broker.kind, broker.version, broker.rtt_ms) == (ServerKind.BROKER, "5.4.0", 250.0)
-        assert (name_server.kind, name_server.cluster is not None) == (ServerKind.NAME_SERVER, True)
-        assert (gone.kind, gone.rtt_ms, gone.error is not None) == (None, None, True)
-
-    run(scenario())
+async def test_a_probe_tells_kind_version_and_round_trip() -> None:
+    cluster = _cluster("broker-a")
+    cluster.servers["broker-a"].table[Q.GET_BROKER_CONFIG] = Late(0.25, ok(b"brokerName=a\n"))
+    async with cluster.client() as client:
+        broker = await passing(cluster.clock, probe_server(client, "a:1"), step_s=0.05)
+        name_server = await passing(cluster.clock, probe_server(client, "ns:1"))
+        gone = await passing(cluster.clock, probe_server(client, "gone:1"))
+    assert (broker.kind, broker.version, broker.rtt_ms) == (ServerKind.BROKER, "5.4.0", 250.0)
+    assert (name_server.kind, name_server.cluster is not None) == (ServerKind.NAME_SERVER, True)
+    assert (gone.kind, gone.rtt_ms, gone.error is not None) == (None, None, True)
 
 
 def test_every_replica_that_any_name_server_lists_is_asked() -> None:

@@ -10,7 +10,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.versions import OUR_VERSION
 from tests.admin.cluster import held, running
-from tests.scripted import Late, ScriptedNetwork, ok, run
+from tests.scripted import Late, ScriptedNetwork, ok
 
 
 def _connected(*client_ids: str) -> GroupConnections:
@@ -18,52 +18,41 @@ def _connected(*client_ids: str) -> GroupConnections:
     return GroupConnections(members, "CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", {})
 
 
-def test_each_member_is_asked_through_the_first_broker_that_sees_it() -> None:
-    async def scenario() -> None:
-        network = ScriptedNetwork()
-        answer = running({("T", "broker-a", 0): held(3, 10, 12, 10)}, pullBatchSize="32")
-        servers = [network.add(address, {RequestCode.GET_CONSUMER_RUNNING_INFO: answer}) for address in ("a:1", "b:1")]
-        async with network.client("ns:1") as client:
-            answers = await fetch_running_infos(
-                client, "G", {"a:1": _connected("c1", "c2"), "b:1": _connected("c2", "c3")}
-            )
-        assert sorted(answers.ok) == ["c1", "c2", "c3"]
-        assert answers.ok["c1"].properties == {"pullBatchSize": "32"}
-        asked = [sorted(request.ext_fields["clientId"] for request in server.asked) for server in servers]
-        assert asked == [["c1", "c2"], ["c3"]]
-        assert {request.ext_fields["jstackEnable"] for server in servers for request in server.asked} == {"false"}
-
-    run(scenario())
+async def test_each_member_is_asked_through_the_first_broker_that_sees_it() -> None:
+    network = ScriptedNetwork()
+    answer = running({("T", "broker-a", 0): held(3, 10, 12, 10)}, pullBatchSize="32")
+    servers = [network.add(address, {RequestCode.GET_CONSUMER_RUNNING_INFO: answer}) for address in ("a:1", "b:1")]
+    async with network.client("ns:1") as client:
+        answers = await fetch_running_infos(client, "G", {"a:1": _connected("c1", "c2"), "b:1": _connected("c2", "c3")})
+    assert sorted(answers.ok) == ["c1", "c2", "c3"]
+    assert answers.ok["c1"].properties == {"pullBatchSize": "32"}
+    asked = [sorted(request.ext_fields["clientId"] for request in server.asked) for server in servers]
+    assert asked == [["c1", "c2"], ["c3"]]
+    assert {request.ext_fields["jstackEnable"] for server in servers for request in server.asked} == {"false"}
 
 
-def test_a_broker_relays_at_most_eight_questions_at_once() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        network = ScriptedNetwork(clock)
-        server = network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: Late(1, running())})
-        async with network.client("ns:1") as client:
-            connected = {"a:1": _connected(*(f"c{number}" for number in range(20)))}
-            asking = asyncio.ensure_future(fetch_running_infos(client, "G", connected))
-            counts = []
-            for _ in range(3):
-                await clock.await_idle()
-                counts.append(len(server.asked))
-                await clock.advance(1)
-            assert counts == [8, 16, 20]
-            assert len((await asking).ok) == 20
-
-    run(scenario())
+async def test_a_broker_relays_at_most_eight_questions_at_once() -> None:
+    clock = VirtualClock()
+    network = ScriptedNetwork(clock)
+    server = network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: Late(1, running())})
+    async with network.client("ns:1") as client:
+        connected = {"a:1": _connected(*(f"c{number}" for number in range(20)))}
+        asking = asyncio.ensure_future(fetch_running_infos(client, "G", connected))
+        counts = []
+        for _ in range(3):
+            await clock.await_idle()
+            counts.append(len(server.asked))
+            await clock.advance(1)
+        assert counts == [8, 16, 20]
+        assert len((await asking).ok) == 20
 
 
-def test_a_member_that_answers_nothing_could_not_tell() -> None:
+async def test_a_member_that_answers_nothing_could_not_tell() -> None:
     """Go clients for some seconds after their first messages."""
 
-    async def scenario() -> None:
-        network = ScriptedNetwork()
-        remark = "json marshal error: json: unsupported value: NaN"
-        network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: replace(ok(b""), remark=remark)})
-        async with network.client("ns:1") as client:
-            answers = await fetch_running_infos(client, "G", {"a:1": _connected("c1")})
-        assert answers.failed["c1"].sentence == f"c1 could not report its running info: {remark}"
-
-    run(scenario())
+    network = ScriptedNetwork()
+    remark = "json marshal error: json: unsupported value: NaN"
+    network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: replace(ok(b""), remark=remark)})
+    async with network.client("ns:1") as client:
+        answers = await fetch_running_infos(client, "G", {"a:1": _connected("c1")})
+    assert answers.failed["c1"].sentence == f"c1 could not report its running info: {remark}"

@@ -70,40 +70,31 @@ def test_every_question_has_an_answer() -> None:
         (_line({"of": "the future"}, version=2), "speaks version 1 of its control protocol, not 2"),
     ],
 )
-def test_what_cannot_be_done_is_answered_as_an_error(line: bytes, message: str) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            control = Control(sandbox)
-            error = (await _answer(control, line))["error"]
-            assert message in error["message"]
-            assert (error["name"], error["exitCode"]) == ("USAGE", 2)
-            assert (await _answer(control, _line({"do": "faults"})))["result"] == {"done": [], "faults": []}
-
-    run(scenario())
+async def test_what_cannot_be_done_is_answered_as_an_error(line: bytes, message: str) -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        control = Control(sandbox)
+        error = (await _answer(control, line))["error"]
+        assert message in error["message"]
+        assert (error["name"], error["exitCode"]) == ("USAGE", 2)
+        assert (await _answer(control, _line({"do": "faults"})))["result"] == {"done": [], "faults": []}
 
 
-def test_the_clock_is_moved_and_told() -> None:
-    async def scenario() -> None:
-        async with Sandbox() as sandbox:
-            control = Control(sandbox)
-            report = (await _answer(control, _line({"do": "advance", "milliseconds": 60_000})))["result"]
-            assert report["clockAheadMs"] == 60_000
-            # Two at once come one after the other.
-            both = [control.answer(_line({"do": "advance", "milliseconds": 1_000})) for _ in range(2)]
-            ahead = [json.loads(answer)["result"]["clockAheadMs"] for answer in await asyncio.gather(*both)]
-            assert max(ahead) == 62_000
-
-    run(scenario())
+async def test_the_clock_is_moved_and_told() -> None:
+    async with Sandbox() as sandbox:
+        control = Control(sandbox)
+        report = (await _answer(control, _line({"do": "advance", "milliseconds": 60_000})))["result"]
+        assert report["clockAheadMs"] == 60_000
+        # Two at once come one after the other.
+        both = [control.answer(_line({"do": "advance", "milliseconds": 1_000})) for _ in range(2)]
+        ahead = [json.loads(answer)["result"]["clockAheadMs"] for answer in await asyncio.gather(*both)]
+        assert max(ahead) == 62_000
 
 
-def test_down_is_answered_before_it_ends() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            control = Control(sandbox)
-            assert (await _answer(control, _line({"do": "down"})))["error"] is None
-            assert control.is_over.is_set()
-
-    run(scenario())
+async def test_down_is_answered_before_it_ends() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        control = Control(sandbox)
+        assert (await _answer(control, _line({"do": "down"})))["error"] is None
+        assert control.is_over.is_set()
 
 
 # The socket
@@ -113,52 +104,46 @@ async def _asked(path: Path, line: bytes, timeout_s: float = 60) -> bytes:
     return await asyncio.to_thread(ask_line, path, line, timeout_s)
 
 
-def test_lines_are_answered_and_a_peer_that_breaks_the_rules_hinders_nobody(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async def answer(line: bytes) -> bytes:
-            return line.strip()[::-1]
+async def test_lines_are_answered_and_a_peer_that_breaks_the_rules_hinders_nobody(tmp_path: Path) -> None:
+    async def answer(line: bytes) -> bytes:
+        return line.strip()[::-1]
 
-        path = tmp_path / "socket"
+    path = tmp_path / "socket"
+    server = LineServer(answer)
+    await server.open(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    half, endless = [await asyncio.open_unix_connection(path) for _ in range(2)]
+    half[1].write(b"half a line")
+    endless[1].write(b"x" * 200_000)
+    assert await _asked(path, b"abc") == b"cba"
+    assert await _asked(path, b"x" * 60_000) == b"x" * 60_000
+    with pytest.raises(UnreachableError):
+        await _asked(path, b"x" * 100_000)
+    await server.aclose()
+    for _, writer in (half, endless):
+        writer.close()
+    with pytest.raises(UnreachableError):
+        await _asked(path, b"abc")
+
+
+async def test_a_server_that_is_silent_endless_or_gone(tmp_path: Path) -> None:
+    async def silent(_: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async def endless(_: bytes) -> bytes:
+        return b"x" * 20_000_000
+
+    for name, answer, error in (("a", silent, DeadlineError), ("b", endless, RemoteProtocolError)):
         server = LineServer(answer)
-        await server.open(path)
-        assert path.stat().st_mode & 0o777 == 0o600
-        half, endless = [await asyncio.open_unix_connection(path) for _ in range(2)]
-        half[1].write(b"half a line")
-        endless[1].write(b"x" * 200_000)
-        assert await _asked(path, b"abc") == b"cba"
-        assert await _asked(path, b"x" * 60_000) == b"x" * 60_000
-        with pytest.raises(UnreachableError):
-            await _asked(path, b"x" * 100_000)
+        await server.open(tmp_path / name)
+        with pytest.raises(error):
+            await _asked(tmp_path / name, b"abc", 0.5 if answer is silent else 60)
         await server.aclose()
-        for _, writer in (half, endless):
-            writer.close()
-        with pytest.raises(UnreachableError):
-            await _asked(path, b"abc")
-
-    run(scenario())
-
-
-def test_a_server_that_is_silent_endless_or_gone(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async def silent(_: bytes) -> bytes:
-            await asyncio.Event().wait()
-            return b""
-
-        async def endless(_: bytes) -> bytes:
-            return b"x" * 20_000_000
-
-        for name, answer, error in (("a", silent, DeadlineError), ("b", endless, RemoteProtocolError)):
-            server = LineServer(answer)
-            await server.open(tmp_path / name)
-            with pytest.raises(error):
-                await _asked(tmp_path / name, b"abc", 0.5 if answer is silent else 60)
-            await server.aclose()
-        with pytest.raises(UnreachableError):
-            await _asked(tmp_path / "nobody", b"abc")
-        with pytest.raises(UnreachableError):
-            await LineServer(silent).open(tmp_path / "no" / "folder")
-
-    run(scenario())
+    with pytest.raises(UnreachableError):
+        await _asked(tmp_path / "nobody", b"abc")
+    with pytest.raises(UnreachableError):
+        await LineServer(silent).open(tmp_path / "no" / "folder")
 
 
 # The files
@@ -273,13 +258,10 @@ def test_whoever_looks_for_sandboxes_is_in_nobodys_way(folder: Path) -> None:
     looking.join()
 
 
-def test_what_a_broker_held_when_it_was_stopped_survives_a_later_power_cut() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            control, topics = Control(sandbox), sandbox.brokers["broker-a"].topics
-            topics.put(Topic("T", 1, 1))
-            for change in ("stop", "start", "restart"):
-                await _answer(control, _line({"do": "broker", "change": change, "lose_unflushed": True}))
-            assert sandbox.brokers["broker-a"].topics.find("T") is not None
-
-    run(scenario())
+async def test_what_a_broker_held_when_it_was_stopped_survives_a_later_power_cut() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        control, topics = Control(sandbox), sandbox.brokers["broker-a"].topics
+        topics.put(Topic("T", 1, 1))
+        for change in ("stop", "start", "restart"):
+            await _answer(control, _line({"do": "broker", "change": change, "lose_unflushed": True}))
+        assert sandbox.brokers["broker-a"].topics.find("T") is not None

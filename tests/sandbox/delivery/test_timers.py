@@ -19,7 +19,6 @@ from rmqctl.sandbox.storage.store import MessageStore, NewMessage
 from tests.sandbox.handlers.test_sending import play
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import BORN_MS, bodies, pairs, read, send
-from tests.scripted import run
 
 _NOW_MS = VirtualClock().now_ms()
 
@@ -213,26 +212,23 @@ class _FullNow(StateStore):
             raise RefusalError(ResponseCode.SERVICE_NOT_AVAILABLE, "full")
 
 
-def test_timers_go_on_when_what_was_delivered_could_not_be_written() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        state, delivered = _FullNow(), []
-        store = MessageStore(CommitLog(), 2**20, state)
-        settings = broker_settings(find_profile("5.4.0"), {}, clock.now_ms)
-        timers = Timers(clock, clock.now_ms, store, state, settings, lambda message: delivered.append(message.body))
-        timers.start()
-        for number in range(3):
-            properties = {"TIMER_DELAY_SEC": str(number + 1)}
-            message = NewMessage(topic="T", queue_id=0, body=b"%d" % number, properties=properties)
-            timers.divert(message)
-            placed = store.put(message, now_ms=clock.now_ms(), store_host=(bytes(4), 1))
-            timers.stored(placed.queue_offset, [message])
-        state.is_full = True
-        await clock.advance(2)
-        state.is_full = False
-        await clock.advance(2)
-        assert delivered == [b"0", b"1", b"2"]
-        assert len(timers) == 0
-        assert Timers(clock, clock.now_ms, store, state, settings, delivered.append)._done_before == 3
-
-    run(scenario())
+async def test_timers_go_on_when_what_was_delivered_could_not_be_written() -> None:
+    clock = VirtualClock()
+    state, delivered = _FullNow(), []
+    store = MessageStore(CommitLog(), 2**20, state)
+    settings = broker_settings(find_profile("5.4.0"), {}, clock.now_ms)
+    timers = Timers(clock, clock.now_ms, store, state, settings, lambda message: delivered.append(message.body))
+    timers.start()
+    for number in range(3):
+        properties = {"TIMER_DELAY_SEC": str(number + 1)}
+        message = NewMessage(topic="T", queue_id=0, body=b"%d" % number, properties=properties)
+        timers.divert(message)
+        placed = store.put(message, now_ms=clock.now_ms(), store_host=(bytes(4), 1))
+        timers.stored(placed.queue_offset, [message])
+    state.is_full = True
+    await clock.advance(2)
+    state.is_full = False
+    await clock.advance(2)
+    assert delivered == [b"0", b"1", b"2"]
+    assert len(timers) == 0
+    assert Timers(clock, clock.now_ms, store, state, settings, delivered.append)._done_before == 3

@@ -12,7 +12,6 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.delivery.unique_keys import new_unique_key
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import read, send
-from tests.scripted import run
 
 _HOST = (bytes((127, 0, 0, 1)), 10911)
 
@@ -32,12 +31,9 @@ def test_no_two_are_the_same() -> None:
     assert len({new_unique_key(_HOST, _ms(3)) for _ in range(1000)}) == 1000
 
 
-def test_messages_without_an_id_are_taken_at_the_end_of_a_month_too() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(_ms(30))) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            assert (await send(peer, "T")).code == ResponseCode.SUCCESS
-            (message,) = await read(peer, "T")
-            assert len(message.properties["UNIQ_KEY"]) == 32
-
-    run(scenario())
+async def test_messages_without_an_id_are_taken_at_the_end_of_a_month_too() -> None:
+    async with Sandbox(clock=VirtualClock(_ms(30))) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        assert (await send(peer, "T")).code == ResponseCode.SUCCESS
+        (message,) = await read(peer, "T")
+        assert len(message.properties["UNIQ_KEY"]) == 32

@@ -14,7 +14,6 @@ from rmqctl.rules.allocate.averagely import allocate_averagely, allocate_by_circ
 from rmqctl.rules.allocate.pop_share import allocate_for_pop
 from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer, consumer_data, subscription
-from tests.scripted import run
 
 
 def shares(allocate: Allocate, queue_count: int, client_count: int) -> list[list[int]]:
@@ -52,54 +51,48 @@ def test_for_pop() -> None:
     assert shares(sharing(2), 4, 7) == [[0], [1], [2], [3], [0], [1], [2]]
 
 
-def test_assignments_of_two_brokers_by_pull_and_by_pop() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), brokers=2) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            for name in sandbox.brokers:
-                each = await Peer.of_broker(sandbox, name)
-                await each.ask_ok(
-                    RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102", readQueueNums=2,
-                    writeQueueNums=2, perm=6, topicFilterType="SINGLE_TAG", topicSysFlag=0, order="false",
-                )  # fmt: skip
-                await each.aclose()
-            await peer.heartbeat("c1", consumer_data("G", subscription("T")))
-            other = await Peer.of_broker(sandbox)
-            await other.heartbeat("c2", consumer_data("G", subscription("T")))
-            body = {
-                "clientId": "c2", "consumerGroup": "G", "messageModel": "CLUSTERING", "strategyName": "AVG",
-                "topic": "T",
-            }  # fmt: skip
-            answer = await peer.ask_json(RequestCode.QUERY_ASSIGNMENT, body)
-            assert answer == {"messageQueueAssignments": [
-                {"messageQueue": {"topic": "T", "brokerName": "broker-b", "queueId": queue_id}, "mode": "PULL"}
-                for queue_id in (0, 1)
-            ]}  # fmt: skip
-            mode = {"consumerGroup": "G", "topic": "T", "mode": "POP", "popShareQueueNum": 0}
-            await peer.ask_ok(RequestCode.SET_MESSAGE_REQUEST_MODE, mode)
-            answer = await peer.ask_json(RequestCode.QUERY_ASSIGNMENT, body)
-            assert answer == {"messageQueueAssignments": [
-                {"messageQueue": {"topic": "T", "brokerName": name, "queueId": -1}, "mode": "POP"}
-                for name in ("broker-a", "broker-b")
-            ]}  # fmt: skip
-            for each in (peer, other):
-                await each.aclose()
-
-    run(scenario())
+async def test_assignments_of_two_brokers_by_pull_and_by_pop() -> None:
+    async with Sandbox(clock=VirtualClock(), brokers=2) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        for name in sandbox.brokers:
+            each = await Peer.of_broker(sandbox, name)
+            await each.ask_ok(
+                RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102", readQueueNums=2,
+                writeQueueNums=2, perm=6, topicFilterType="SINGLE_TAG", topicSysFlag=0, order="false",
+            )  # fmt: skip
+            await each.aclose()
+        await peer.heartbeat("c1", consumer_data("G", subscription("T")))
+        other = await Peer.of_broker(sandbox)
+        await other.heartbeat("c2", consumer_data("G", subscription("T")))
+        body = {
+            "clientId": "c2", "consumerGroup": "G", "messageModel": "CLUSTERING", "strategyName": "AVG",
+            "topic": "T",
+        }  # fmt: skip
+        answer = await peer.ask_json(RequestCode.QUERY_ASSIGNMENT, body)
+        assert answer == {"messageQueueAssignments": [
+            {"messageQueue": {"topic": "T", "brokerName": "broker-b", "queueId": queue_id}, "mode": "PULL"}
+            for queue_id in (0, 1)
+        ]}  # fmt: skip
+        mode = {"consumerGroup": "G", "topic": "T", "mode": "POP", "popShareQueueNum": 0}
+        await peer.ask_ok(RequestCode.SET_MESSAGE_REQUEST_MODE, mode)
+        answer = await peer.ask_json(RequestCode.QUERY_ASSIGNMENT, body)
+        assert answer == {"messageQueueAssignments": [
+            {"messageQueue": {"topic": "T", "brokerName": name, "queueId": -1}, "mode": "POP"}
+            for name in ("broker-a", "broker-b")
+        ]}  # fmt: skip
+        for each in (peer, other):
+            await each.aclose()
 
 
-def test_the_mode_survives_a_restart_and_is_shown() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            mode = {"consumerGroup": "G", "topic": "TBW102", "mode": "POP", "popShareQueueNum": 2}
-            await peer.ask_ok(RequestCode.SET_MESSAGE_REQUEST_MODE, mode)
-            await sandbox.brokers["broker-a"].restart()
-            peer = await Peer.of_broker(sandbox)
-            answer = await peer.ask_json(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
-            assert answer == {"messageRequestModeMap": {"TBW102": {"G": mode}}}
-            refused = await peer.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, {**mode, "topic": "%RETRY%G"})
-            assert refused.code == ResponseCode.NO_PERMISSION
-            await peer.aclose()
-
-    run(scenario())
+async def test_the_mode_survives_a_restart_and_is_shown() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        mode = {"consumerGroup": "G", "topic": "TBW102", "mode": "POP", "popShareQueueNum": 2}
+        await peer.ask_ok(RequestCode.SET_MESSAGE_REQUEST_MODE, mode)
+        await sandbox.brokers["broker-a"].restart()
+        peer = await Peer.of_broker(sandbox)
+        answer = await peer.ask_json(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        assert answer == {"messageRequestModeMap": {"TBW102": {"G": mode}}}
+        refused = await peer.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, {**mode, "topic": "%RETRY%G"})
+        assert refused.code == ResponseCode.NO_PERMISSION
+        await peer.aclose()

@@ -15,7 +15,6 @@ from rmqctl.sandbox.groups.filters import ExpressionTable, build_filter
 from rmqctl.sandbox.groups.subscription import Subscription, parse_subscription
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import send
-from tests.scripted import run
 
 PULL, CHECK = RequestCode.PULL_MESSAGE, RequestCode.CHECK_CLIENT_CONFIG
 TAG_CODES = {"TagA": 2598919, "TagB": 2598920, "Aa": 2112, "BB": 2112, "": 0}
@@ -149,101 +148,83 @@ async def _messages(sandbox: Sandbox) -> Peer:
     return peer
 
 
-def test_a_heartbeats_hashes_rule_not_its_tags() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await _messages(sandbox)
-            matching, nothing = ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY
-            for number, (item, expected) in enumerate((
-                (subscription("T", "TagA", codeSet=[TAG_CODES["TagA"]]), (matching, [0])),
-                (subscription("T", "TagA", codeSet=[]), (nothing, [])),
-                (subscription("T", "*", codeSet=[1]), (matching, [0, 1, 2])),
-                (subscription("T", "TagA", codeSet=[0]), (matching, [2])),
-                (subscription("T", "TagA", codeSet=[1], classFilterMode=True), (matching, [0, 1, 2])),
-            )):  # fmt: skip
-                await peer.heartbeat("one", consumer_data("G", {**item, "subVersion": number}))
-                assert await _pull(peer) == expected
-
-    run(scenario())
+async def test_a_heartbeats_hashes_rule_not_its_tags() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await _messages(sandbox)
+        matching, nothing = ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY
+        for number, (item, expected) in enumerate((
+            (subscription("T", "TagA", codeSet=[TAG_CODES["TagA"]]), (matching, [0])),
+            (subscription("T", "TagA", codeSet=[]), (nothing, [])),
+            (subscription("T", "*", codeSet=[1]), (matching, [0, 1, 2])),
+            (subscription("T", "TagA", codeSet=[0]), (matching, [2])),
+            (subscription("T", "TagA", codeSet=[1], classFilterMode=True), (matching, [0, 1, 2])),
+        )):  # fmt: skip
+            await peer.heartbeat("one", consumer_data("G", {**item, "subVersion": number}))
+            assert await _pull(peer) == expected
 
 
-def test_a_member_with_an_older_version_is_served_by_the_newest_one() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await _messages(sandbox)
-            newer = subscription("T", "TagB", version_ms=9, codeSet=[TAG_CODES["TagB"]])
-            await peer.heartbeat("one", consumer_data("G", newer))
-            await peer.heartbeat("two", consumer_data("G", subscription("T", "TagA", codeSet=[TAG_CODES["TagA"]])))
-            assert await _pull(peer, subVersion=1) == (ResponseCode.SUCCESS, [1])
-
-    run(scenario())
+async def test_a_member_with_an_older_version_is_served_by_the_newest_one() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await _messages(sandbox)
+        newer = subscription("T", "TagB", version_ms=9, codeSet=[TAG_CODES["TagB"]])
+        await peer.heartbeat("one", consumer_data("G", newer))
+        await peer.heartbeat("two", consumer_data("G", subscription("T", "TagA", codeSet=[TAG_CODES["TagA"]])))
+        assert await _pull(peer, subVersion=1) == (ResponseCode.SUCCESS, [1])
 
 
-def test_expressions_of_heartbeats() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await _messages(sandbox)
+async def test_expressions_of_heartbeats() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await _messages(sandbox)
 
-            async def beat(expression: str, version_ms: int) -> None:
-                item = subscription("T", expression, version_ms=version_ms, expressionType="SQL92")
-                await peer.heartbeat("one", consumer_data("G", item))
+        async def beat(expression: str, version_ms: int) -> None:
+            item = subscription("T", expression, version_ms=version_ms, expressionType="SQL92")
+            await peer.heartbeat("one", consumer_data("G", item))
 
-            await beat("TAGS = 'TagA'", 5)
-            assert await _pull(peer, subVersion=5) == (ResponseCode.SUCCESS, [0])
-            await beat("TAGS =", 6)
-            assert (await _pull(peer))[0] == ResponseCode.FILTER_DATA_NOT_EXIST
-            await beat("TAGS IS NULL", 7)
-            assert await _pull(peer, subVersion=7) == (ResponseCode.SUCCESS, [2])
-            # The expression outlives the group's members, who may come back with an older version of theirs.
-            await peer.ask_ok(RequestCode.UNREGISTER_CLIENT, clientID="one", consumerGroup="G")
-            await beat("TAGS = 'TagB'", 6)
-            assert await _pull(peer, subVersion=6) == (ResponseCode.SUCCESS, [2])
-
-    run(scenario())
+        await beat("TAGS = 'TagA'", 5)
+        assert await _pull(peer, subVersion=5) == (ResponseCode.SUCCESS, [0])
+        await beat("TAGS =", 6)
+        assert (await _pull(peer))[0] == ResponseCode.FILTER_DATA_NOT_EXIST
+        await beat("TAGS IS NULL", 7)
+        assert await _pull(peer, subVersion=7) == (ResponseCode.SUCCESS, [2])
+        # The expression outlives the group's members, who may come back with an older version of theirs.
+        await peer.ask_ok(RequestCode.UNREGISTER_CLIENT, clientID="one", consumerGroup="G")
+        await beat("TAGS = 'TagB'", 6)
+        assert await _pull(peer, subVersion=6) == (ResponseCode.SUCCESS, [2])
 
 
-def test_filter_data_can_be_older_than_the_subscription() -> None:
+async def test_filter_data_can_be_older_than_the_subscription() -> None:
     """The subscription took a version whose empty expression the table of expressions did not."""
 
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await _messages(sandbox)
-            for expression, version_ms in (("TAGS = 'TagA'", 5), ("", 6)):
-                item = subscription("T", expression, version_ms=version_ms, expressionType="SQL92")
-                await peer.heartbeat("one", consumer_data("G", item))
-            assert (await _pull(peer, subVersion=6))[0] == ResponseCode.FILTER_DATA_NOT_LATEST
-            assert await _pull(peer, subVersion=5) == (ResponseCode.SUCCESS, [0])
-
-    run(scenario())
-
-
-def test_expressions_of_pulls() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await _messages(sandbox)
-            own = {"sysFlag": 4, "expressionType": "SQL92"}
-            assert await _pull(peer, subscription="TAGS = 'TagB'", **own) == (ResponseCode.SUCCESS, [1])
-            assert await _pull(peer, subscription="TAGS >", **own) == (ResponseCode.SUCCESS, [0, 1, 2])
-            assert (await _pull(peer, subscription="", **own))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-
-    run(scenario())
-
-
-def test_a_broker_that_filters_by_tags_only() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), settings={"enablePropertyFilter": "false"}) as sandbox:
-            peer = await _messages(sandbox)
-            item = subscription("T", "TAGS = 'TagA'", expressionType="SQL92")
-            remark = "The broker does not support consumer to filter message by SQL92"
-            answer = await peer.ask(CHECK, {"clientId": "one", "group": "G", "subscriptionData": item})
-            assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await _messages(sandbox)
+        for expression, version_ms in (("TAGS = 'TagA'", 5), ("", 6)):
+            item = subscription("T", expression, version_ms=version_ms, expressionType="SQL92")
             await peer.heartbeat("one", consumer_data("G", item))
-            assert (await _pull(peer))[0] == ResponseCode.SYSTEM_ERROR
-            expression = {"subscription": "TAGS = 'TagA'", "expressionType": "SQL92"}
-            assert (await _pull(peer, sysFlag=4, **expression))[0] == ResponseCode.SYSTEM_ERROR
-            assert (await _pull(peer, sysFlag=4, subscription="TagA"))[1] == [0]
+        assert (await _pull(peer, subVersion=6))[0] == ResponseCode.FILTER_DATA_NOT_LATEST
+        assert await _pull(peer, subVersion=5) == (ResponseCode.SUCCESS, [0])
 
-    run(scenario())
+
+async def test_expressions_of_pulls() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await _messages(sandbox)
+        own = {"sysFlag": 4, "expressionType": "SQL92"}
+        assert await _pull(peer, subscription="TAGS = 'TagB'", **own) == (ResponseCode.SUCCESS, [1])
+        assert await _pull(peer, subscription="TAGS >", **own) == (ResponseCode.SUCCESS, [0, 1, 2])
+        assert (await _pull(peer, subscription="", **own))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+async def test_a_broker_that_filters_by_tags_only() -> None:
+    async with Sandbox(clock=VirtualClock(), settings={"enablePropertyFilter": "false"}) as sandbox:
+        peer = await _messages(sandbox)
+        item = subscription("T", "TAGS = 'TagA'", expressionType="SQL92")
+        remark = "The broker does not support consumer to filter message by SQL92"
+        answer = await peer.ask(CHECK, {"clientId": "one", "group": "G", "subscriptionData": item})
+        assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
+        await peer.heartbeat("one", consumer_data("G", item))
+        assert (await _pull(peer))[0] == ResponseCode.SYSTEM_ERROR
+        expression = {"subscription": "TAGS = 'TagA'", "expressionType": "SQL92"}
+        assert (await _pull(peer, sysFlag=4, **expression))[0] == ResponseCode.SYSTEM_ERROR
+        assert (await _pull(peer, sysFlag=4, subscription="TagA"))[1] == [0]
 
 
 @pytest.mark.parametrize(
@@ -255,11 +236,8 @@ def test_a_broker_that_filters_by_tags_only() -> None:
         (subscription("T", "a = 1", expressionType="NONE"), ResponseCode.SUBSCRIPTION_PARSE_FAILED),
     ],
 )  # fmt: skip
-def test_clients_ask_whether_an_expression_is_good(item: dict[str, Any] | None, code: ResponseCode) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            answer = await peer.ask(CHECK, {"clientId": "one", "group": "G", "subscriptionData": item})
-            assert answer.code == code
-
-    run(scenario())
+async def test_clients_ask_whether_an_expression_is_good(item: dict[str, Any] | None, code: ResponseCode) -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        answer = await peer.ask(CHECK, {"clientId": "one", "group": "G", "subscriptionData": item})
+        assert answer.code == code

@@ -29,100 +29,83 @@ def put(sandbox: Sandbox, count: int) -> None:
         sandbox.brokers["broker-a"].put(NewMessage("T", 0, b"x" * 100))
 
 
-def test_settings_are_changed_where_the_value_can_be_read() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
+async def test_settings_are_changed_where_the_value_can_be_read() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        first = json.loads((await peer.ask_ok(RequestCode.GET_BROKER_CONFIG)).ext_fields["version"])["counter"]
+        text = b"# a comment\nfileReservedTime = 5\nlongPollingEnable=no\nmaxMessageSize=x\nflushDiskType=x\nnope=1\n"
+        await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, text)
+        after = await settings(peer)
+        assert (after["fileReservedTime"], after["longPollingEnable"]) == ("5", "false")
+        assert (after["maxMessageSize"], after["flushDiskType"]) == ("4194304", "ASYNC_FLUSH")
+        assert "nope" not in after
+        counter = json.loads((await peer.ask_ok(RequestCode.GET_BROKER_CONFIG)).ext_fields["version"])["counter"]
+        assert counter == first + 1
+        await peer.aclose()
+
+
+async def test_settings_of_the_black_list_are_refused_with_all_that_comes_along() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        answer = await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=5\nbrokerConfigPath=/x\n")
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert (await settings(peer))["fileReservedTime"] == "72"
+        await peer.aclose()
+
+
+async def test_the_brokers_permission_reaches_the_routes_at_once() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, names = await Peer.of_broker(sandbox), await Peer.of_name_server(sandbox)
+
+        async def perm() -> int:
+            route = await names.ask_json(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="BenchmarkTest")
+            return int(route["queueDatas"][0]["perm"])
+
+        await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, b"brokerPermission=4\n")
+        assert await perm() == 4
+        await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, b"brokerPermission=6\n")
+        assert await perm() == 6
+        sandbox.brokers["broker-a"].refuse_writes()
+        assert await perm() == 4
+        await peer.aclose()
+        await names.aclose()
+
+
+async def test_delay_levels_are_changed_by_a_restart_only() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
+        await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, b"messageDelayLevel=1s 5s\n")
+        assert (await settings(peer))["messageDelayLevel"] == "1s 5s"
+        assert broker.delays.level_count == 18
+        await broker.restart()
+        assert broker.delays.level_count == 2
+        await peer.aclose()
+
+
+async def test_runtime_tells_of_messages_by_day_and_by_second() -> None:
+    evening_ms = MORNING_MS + 15 * HOUR_S * 1000
+    clock = VirtualClock(evening_ms)
+    async with Sandbox(clock=clock) as sandbox:
+
+        async def runtime() -> Any:
             peer = await Peer.of_broker(sandbox)
-            first = json.loads((await peer.ask_ok(RequestCode.GET_BROKER_CONFIG)).ext_fields["version"])["counter"]
-            text = (
-                b"# a comment\nfileReservedTime = 5\nlongPollingEnable=no\nmaxMessageSize=x\nflushDiskType=x\nnope=1\n"
-            )
-            await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, text)
-            after = await settings(peer)
-            assert (after["fileReservedTime"], after["longPollingEnable"]) == ("5", "false")
-            assert (after["maxMessageSize"], after["flushDiskType"]) == ("4194304", "ASYNC_FLUSH")
-            assert "nope" not in after
-            counter = json.loads((await peer.ask_ok(RequestCode.GET_BROKER_CONFIG)).ext_fields["version"])["counter"]
-            assert counter == first + 1
+            body = (await peer.ask_ok(RequestCode.GET_BROKER_RUNTIME_INFO)).body
             await peer.aclose()
+            return read_runtime(loads(body)["table"], message_delay_level="")
 
-    run(scenario())
-
-
-def test_settings_of_the_black_list_are_refused_with_all_that_comes_along() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            answer = await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=5\nbrokerConfigPath=/x\n")
-            assert answer.code == ResponseCode.NO_PERMISSION
-            assert (await settings(peer))["fileReservedTime"] == "72"
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_the_brokers_permission_reaches_the_routes_at_once() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, names = await Peer.of_broker(sandbox), await Peer.of_name_server(sandbox)
-
-            async def perm() -> int:
-                route = await names.ask_json(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="BenchmarkTest")
-                return int(route["queueDatas"][0]["perm"])
-
-            await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, b"brokerPermission=4\n")
-            assert await perm() == 4
-            await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, b"brokerPermission=6\n")
-            assert await perm() == 6
-            sandbox.brokers["broker-a"].refuse_writes()
-            assert await perm() == 4
-            await peer.aclose()
-            await names.aclose()
-
-    run(scenario())
-
-
-def test_delay_levels_are_changed_by_a_restart_only() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
-            await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, b"messageDelayLevel=1s 5s\n")
-            assert (await settings(peer))["messageDelayLevel"] == "1s 5s"
-            assert broker.delays.level_count == 18
-            await broker.restart()
-            assert broker.delays.level_count == 2
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_runtime_tells_of_messages_by_day_and_by_second() -> None:
-    async def scenario() -> None:
-        evening_ms = MORNING_MS + 15 * HOUR_S * 1000
-        clock = VirtualClock(evening_ms)
-        async with Sandbox(clock=clock) as sandbox:
-
-            async def runtime() -> Any:
-                peer = await Peer.of_broker(sandbox)
-                body = (await peer.ask_ok(RequestCode.GET_BROKER_RUNTIME_INFO)).body
-                await peer.aclose()
-                return read_runtime(loads(body)["table"], message_delay_level="")
-
-            put(sandbox, 20)
-            await sandbox.advance(11)
-            put(sandbox, 30)
-            await sandbox.advance(10)
-            seen = await runtime()
-            assert (seen.put_today_count, seen.put_yesterday_count, seen.version) == (50, 0, "V5_4_0")
-            assert round(seen.put_tps.last_10s, 1) == 3.0
-            assert seen.uptime_ms == 21_000
-            assert seen.earliest_message_at_ms == evening_ms
-            await sandbox.advance(HOUR_S)
-            put(sandbox, 5)
-            seen = await runtime()
-            assert (seen.put_today_count, seen.put_yesterday_count) == (5, 50)
-
-    run(scenario())
+        put(sandbox, 20)
+        await sandbox.advance(11)
+        put(sandbox, 30)
+        await sandbox.advance(10)
+        seen = await runtime()
+        assert (seen.put_today_count, seen.put_yesterday_count, seen.version) == (50, 0, "V5_4_0")
+        assert round(seen.put_tps.last_10s, 1) == 3.0
+        assert seen.uptime_ms == 21_000
+        assert seen.earliest_message_at_ms == evening_ms
+        await sandbox.advance(HOUR_S)
+        put(sandbox, 5)
+        seen = await runtime()
+        assert (seen.put_today_count, seen.put_yesterday_count) == (5, 50)
 
 
 def test_runtime_has_the_numbers_that_mqadmin_needs() -> None:

@@ -13,7 +13,6 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.handlers import BROKER, NAME_SERVER, load
 from rmqctl.sandbox.profile import PROFILES
 from tests.sandbox.peer import Peer
-from tests.scripted import run
 
 FOLDER = Path(rmqctl.sandbox.handlers.__file__).parent
 FILES = sorted(path.stem for path in FOLDER.glob("*/r[0-9]*.py"))
@@ -41,13 +40,10 @@ def test_gaps_name_every_request_that_is_not_served_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("code", [RequestCode.END_TRANSACTION, RequestCode.SEND_REPLY_MESSAGE, 77777])
-def test_what_is_not_served_is_refused_and_never_left_unanswered(code: int) -> None:
-    async def scenario() -> None:
-        async with Sandbox() as sandbox:
-            answer = await (await Peer.of_broker(sandbox)).ask(code)
-            assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            assert answer.remark == f" request type {code} not supported"
-            answer = await (await Peer.of_name_server(sandbox)).ask(code)
-            assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-
-    run(scenario())
+async def test_what_is_not_served_is_refused_and_never_left_unanswered(code: int) -> None:
+    async with Sandbox() as sandbox:
+        answer = await (await Peer.of_broker(sandbox)).ask(code)
+        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert answer.remark == f" request type {code} not supported"
+        answer = await (await Peer.of_name_server(sandbox)).ask(code)
+        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED

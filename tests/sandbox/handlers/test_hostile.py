@@ -81,82 +81,68 @@ def test_what_is_no_frame_ends_its_connection_and_no_other(what: str, caplog: py
     assert caplog.records == []
 
 
-def test_a_frame_may_come_byte_by_byte() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            slow = await _connect(sandbox)
-            _, data = Connection().send_request(Command(Q.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}))
-            for at in range(len(data)):
-                slow.write(data[at : at + 1])
-                await sandbox.advance(1)
-            assert b'"offset":"0"' in await slow.receive()
-
-    run(scenario())
+async def test_a_frame_may_come_byte_by_byte() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        slow = await _connect(sandbox)
+        _, data = Connection().send_request(Command(Q.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}))
+        for at in range(len(data)):
+            slow.write(data[at : at + 1])
+            await sandbox.advance(1)
+        assert b'"offset":"0"' in await slow.receive()
 
 
-def test_half_frames_are_held_up_to_a_limit_and_who_holds_most_has_to_go() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            server = _server(sandbox)
-            server.limits = Limits(partial_bytes=1_000_000)
-            announced = struct.pack(">II", 15_000_000, 100)
-            honest = await _connect(sandbox)
-            _, data = Connection().send_request(
-                Command(Q.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}, bytes(50_000))
-            )
-            honest.write(data[:40_000])
-            greedy = [await _connect(sandbox) for _ in range(20)]
-            for stream in greedy:
-                for _ in range(4):
-                    stream.write(announced + bytes(100_000))
-                    await sandbox.await_idle()
-            held = [channel.held_bytes for channel in server.channels]
-            assert sum(held) <= 1_000_000
-            assert 40_000 in held
-            honest.write(data[40_000:])
-            assert b'"offset":"0"' in await honest.receive()
-            for stream in greedy:
-                await stream.aclose()
-            await sandbox.await_idle()
-            assert server._partial_bytes == 0
-
-    run(scenario())
+async def test_half_frames_are_held_up_to_a_limit_and_who_holds_most_has_to_go() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        server = _server(sandbox)
+        server.limits = Limits(partial_bytes=1_000_000)
+        announced = struct.pack(">II", 15_000_000, 100)
+        honest = await _connect(sandbox)
+        _, data = Connection().send_request(Command(Q.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}, bytes(50_000)))
+        honest.write(data[:40_000])
+        greedy = [await _connect(sandbox) for _ in range(20)]
+        for stream in greedy:
+            for _ in range(4):
+                stream.write(announced + bytes(100_000))
+                await sandbox.await_idle()
+        held = [channel.held_bytes for channel in server.channels]
+        assert sum(held) <= 1_000_000
+        assert 40_000 in held
+        honest.write(data[40_000:])
+        assert b'"offset":"0"' in await honest.receive()
+        for stream in greedy:
+            await stream.aclose()
+        await sandbox.await_idle()
+        assert server._partial_bytes == 0
 
 
-def test_thousands_of_idle_connections_keep_nobody_out() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            server = _server(sandbox)
-            server.limits = Limits(connection_count=100)
-            old = await Peer.of_broker(sandbox)
-            await old.heartbeat("old", consumer_data("G", subscription("T")))
-            idle = [await _connect(sandbox) for _ in range(2_000)]
-            await sandbox.await_idle()
-            assert len(server.channels) <= 100
-            assert await _is_served(sandbox)
-            assert (await old.ask(Q.GET_MAX_OFFSET, topic="T", queueId=0)).code == R.SUCCESS
-            assert await idle[0].receive() == b""  # the oldest went first
-            await sandbox.advance(140)
-            assert len(server.channels) <= 1  # idle ones are closed after two minutes
-
-    run(scenario())
+async def test_thousands_of_idle_connections_keep_nobody_out() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        server = _server(sandbox)
+        server.limits = Limits(connection_count=100)
+        old = await Peer.of_broker(sandbox)
+        await old.heartbeat("old", consumer_data("G", subscription("T")))
+        idle = [await _connect(sandbox) for _ in range(2_000)]
+        await sandbox.await_idle()
+        assert len(server.channels) <= 100
+        assert await _is_served(sandbox)
+        assert (await old.ask(Q.GET_MAX_OFFSET, topic="T", queueId=0)).code == R.SUCCESS
+        assert await idle[0].receive() == b""  # the oldest went first
+        await sandbox.advance(140)
+        assert len(server.channels) <= 1  # idle ones are closed after two minutes
 
 
-def test_where_all_have_spoken_the_one_that_was_silent_longest_goes() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            _server(sandbox).limits = Limits(connection_count=3)
-            peers = []
-            for _ in range(3):
-                peers.append(await Peer.of_broker(sandbox))
-                await peers[-1].ask(Q.GET_MAX_OFFSET, topic="T", queueId=0)
-                await sandbox.advance(1)
-            await peers[0].ask(Q.GET_MAX_OFFSET, topic="T", queueId=0)
-            assert await _is_served(sandbox)
-            await sandbox.await_idle()
-            assert [peer.is_closed for peer in peers] == [False, True, False]
-
-    run(scenario())
+async def test_where_all_have_spoken_the_one_that_was_silent_longest_goes() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        _server(sandbox).limits = Limits(connection_count=3)
+        peers = []
+        for _ in range(3):
+            peers.append(await Peer.of_broker(sandbox))
+            await peers[-1].ask(Q.GET_MAX_OFFSET, topic="T", queueId=0)
+            await sandbox.advance(1)
+        await peers[0].ask(Q.GET_MAX_OFFSET, topic="T", queueId=0)
+        assert await _is_served(sandbox)
+        await sandbox.await_idle()
+        assert [peer.is_closed for peer in peers] == [False, True, False]
 
 
 async def _fill(sandbox: Sandbox, count: int, size_bytes: int) -> None:
@@ -175,115 +161,98 @@ def _pull(offset: int) -> Command:
     return Command(Q.PULL_MESSAGE, fields)
 
 
-def test_who_asks_and_never_reads_is_not_answered_without_bound() -> None:
-    async def scenario() -> None:
-        async with Sandbox() as sandbox:
-            await _fill(sandbox, 32, 60_000)
-            server = _server(sandbox)
-            reader, writer = await asyncio.open_connection(*server.host_and_port, limit=1)
-            asked = Connection()
-            # 2,000 answers of 200 KiB would be 400 MB.
-            writer.write(b"".join(asked.send_request(_pull(0))[1] for _ in range(2_000)))
-            good = Peer(await connect_tcp(server.address, SystemClock(), 60))
-            for _ in range(20):
-                assert (
-                    await asyncio.wait_for(good.start(Q.GET_MAX_OFFSET, topic="T", queueId=0), 60)
-                ).code == R.SUCCESS
-                assert max(channel.unsent_bytes for channel in server.channels) < 4_000_000
-            await good.aclose()
-            # And it hinders nobody from going.
-            await asyncio.wait_for(sandbox.stop(), 60)
-            writer.transport.abort()
-            reader.feed_eof()
-
-    run(scenario())
+async def test_who_asks_and_never_reads_is_not_answered_without_bound() -> None:
+    async with Sandbox() as sandbox:
+        await _fill(sandbox, 32, 60_000)
+        server = _server(sandbox)
+        reader, writer = await asyncio.open_connection(*server.host_and_port, limit=1)
+        asked = Connection()
+        # 2,000 answers of 200 KiB would be 400 MB.
+        writer.write(b"".join(asked.send_request(_pull(0))[1] for _ in range(2_000)))
+        good = Peer(await connect_tcp(server.address, SystemClock(), 60))
+        for _ in range(20):
+            assert (await asyncio.wait_for(good.start(Q.GET_MAX_OFFSET, topic="T", queueId=0), 60)).code == R.SUCCESS
+            assert max(channel.unsent_bytes for channel in server.channels) < 4_000_000
+        await good.aclose()
+        # And it hinders nobody from going.
+        await asyncio.wait_for(sandbox.stop(), 60)
+        writer.transport.abort()
+        reader.feed_eof()
 
 
-def test_who_does_not_read_what_is_pushed_is_closed() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            server = _server(sandbox)
-            server.limits = Limits(unsent_bytes=20_000, all_unsent_bytes=40_000, unsent_check_bytes=1_000)
-            deaf = await _connect(sandbox)
-            assert isinstance(deaf, MemoryStream)
-            beat = {"clientID": "deaf", "consumerDataSet": [consumer_data("G", subscription("T"))]}
-            deaf.write(Connection().send_request(Command(Q.HEART_BEAT, body=json.dumps(beat).encode()))[1])
-            await sandbox.await_idle()
-            other = await Peer.of_broker(sandbox)
-            for turn in range(400):
-                await other.heartbeat("other", consumer_data("G", subscription(f"T{turn}")))
-            await sandbox.await_idle()
-            assert len(server.channels) == 1
-            group = sandbox.brokers["broker-a"].consumers.find("G")
-            assert group is not None
-            assert group.client_ids == ["other"]
-
-    run(scenario())
+async def test_who_does_not_read_what_is_pushed_is_closed() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        server = _server(sandbox)
+        server.limits = Limits(unsent_bytes=20_000, all_unsent_bytes=40_000, unsent_check_bytes=1_000)
+        deaf = await _connect(sandbox)
+        assert isinstance(deaf, MemoryStream)
+        beat = {"clientID": "deaf", "consumerDataSet": [consumer_data("G", subscription("T"))]}
+        deaf.write(Connection().send_request(Command(Q.HEART_BEAT, body=json.dumps(beat).encode()))[1])
+        await sandbox.await_idle()
+        other = await Peer.of_broker(sandbox)
+        for turn in range(400):
+            await other.heartbeat("other", consumer_data("G", subscription(f"T{turn}")))
+        await sandbox.await_idle()
+        assert len(server.channels) == 1
+        group = sandbox.brokers["broker-a"].consumers.find("G")
+        assert group is not None
+        assert group.client_ids == ["other"]
 
 
-def test_requests_that_wait_are_bounded() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            broker.holds.max_count = 100
-            answered: list[int] = []
-            for number in range(110):
-                broker.holds.hold([("T", 0)], 15, lambda _, number=number: answered.append(number))  # type: ignore[misc]
-            assert answered == list(range(10))  # those that waited longest
-            assert len(broker.holds) == broker.holds.count("T", 0) == 100
-            await sandbox.advance(15)
-            assert len(broker.holds) == 0
-            assert len(answered) == 110
-
-    run(scenario())
+async def test_requests_that_wait_are_bounded() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        broker.holds.max_count = 100
+        answered: list[int] = []
+        for number in range(110):
+            broker.holds.hold([("T", 0)], 15, lambda _, number=number: answered.append(number))  # type: ignore[misc]
+        assert answered == list(range(10))  # those that waited longest
+        assert len(broker.holds) == broker.holds.count("T", 0) == 100
+        await sandbox.advance(15)
+        assert len(broker.holds) == 0
+        assert len(answered) == 110
 
 
 @pytest.mark.parametrize(("code", "pops"), [(Q.POP_MESSAGE, True), (Q.NOTIFICATION, False)])
-def test_requests_that_would_wait_anew_are_bounded_as_well(code: Q, pops: bool) -> None:
+async def test_requests_that_would_wait_anew_are_bounded_as_well(code: Q, pops: bool) -> None:
     """Who has to go and still has time would wait again, in the place of the next."""
 
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            broker.holds.max_count = 3
-            peer = await Peer.of_broker(sandbox)
-            await peer.ask_ok(Q.SEND_MESSAGE_V2, b"x", **send_fields("T"))
-            fields = {
-                "topic": "T", "maxMsgNums": 1, "invisibleTime": 60_000, "pollTime": 15_000, "initMode": 1,
-                "bornTime": broker.now_ms(),
-            }  # fmt: skip
-            pull = {"topic": "T", "queueOffset": 1, "maxMsgNums": 1, "sysFlag": 6, "subscription": "*"}
-            waiting = [
-                peer.start(code, consumerGroup=f"G{number}", queueId=1, **fields) for number in range(5)
-            ]  # fmt: skip
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        broker.holds.max_count = 3
+        peer = await Peer.of_broker(sandbox)
+        await peer.ask_ok(Q.SEND_MESSAGE_V2, b"x", **send_fields("T"))
+        fields = {
+            "topic": "T", "maxMsgNums": 1, "invisibleTime": 60_000, "pollTime": 15_000, "initMode": 1,
+            "bornTime": broker.now_ms(),
+        }  # fmt: skip
+        pull = {"topic": "T", "queueOffset": 1, "maxMsgNums": 1, "sysFlag": 6, "subscription": "*"}
+        waiting = [
+            peer.start(code, consumerGroup=f"G{number}", queueId=1, **fields) for number in range(5)
+        ]  # fmt: skip
+        await sandbox.await_idle()
+        assert [answer.done() for answer in waiting] == [False] * 3 + [True] * 2
+        if pops:
+            assert waiting[4].result().code == R.POLLING_FULL
+        else:
+            assert waiting[4].result().ext_fields["pollingFull"] == "true"
+        peer.start(Q.PULL_MESSAGE, consumerGroup="G", queueId=0, suspendTimeoutMillis=15_000, **pull)
+        await sandbox.await_idle()
+        assert [answer.done() for answer in waiting] == [True] + [False] * 2 + [True] * 2
+        assert len(broker.holds) == 3
+
+
+async def test_all_together_do_not_leave_too_much_unread() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        server = _server(sandbox)
+        server.limits = Limits(unsent_bytes=50_000, all_unsent_bytes=60_000, unsent_check_bytes=1_000)
+        deaf = [await _connect(sandbox) for _ in range(10)]
+        data = Connection().send_request(Command(Q.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}))[1]
+        for stream in deaf:
+            stream.write(data * 100)
             await sandbox.await_idle()
-            assert [answer.done() for answer in waiting] == [False] * 3 + [True] * 2
-            if pops:
-                assert waiting[4].result().code == R.POLLING_FULL
-            else:
-                assert waiting[4].result().ext_fields["pollingFull"] == "true"
-            peer.start(Q.PULL_MESSAGE, consumerGroup="G", queueId=0, suspendTimeoutMillis=15_000, **pull)
-            await sandbox.await_idle()
-            assert [answer.done() for answer in waiting] == [True] + [False] * 2 + [True] * 2
-            assert len(broker.holds) == 3
-
-    run(scenario())
-
-
-def test_all_together_do_not_leave_too_much_unread() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            server = _server(sandbox)
-            server.limits = Limits(unsent_bytes=50_000, all_unsent_bytes=60_000, unsent_check_bytes=1_000)
-            deaf = [await _connect(sandbox) for _ in range(10)]
-            data = Connection().send_request(Command(Q.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"}))[1]
-            for stream in deaf:
-                stream.write(data * 100)
-                await sandbox.await_idle()
-            assert 0 < sum(channel.unsent_bytes for channel in server.channels) <= 62_000
-            assert 0 < len(server.channels) < 10
-
-    run(scenario())
+        assert 0 < sum(channel.unsent_bytes for channel in server.channels) <= 62_000
+        assert 0 < len(server.channels) < 10
 
 
 # What handlers get that nothing but a broken client would send.
@@ -365,35 +334,29 @@ def test_an_unexpected_failure_is_logged_once_for_each_place(caplog: pytest.LogC
     assert len(caplog.records) <= 1
 
 
-def test_an_answer_that_fits_into_no_frame_is_an_error_and_the_connection_stays() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            for _ in range(6):
-                await peer.ask_ok(Q.SEND_MESSAGE_V2, bytes(3 << 20), **send_fields("T", "KEYS\x01k\x02"))
-            asked = {"topic": "T", "key": "k", "maxNum": 32, "beginTimestamp": 0, "endTimestamp": 2**62}
-            answer = await peer.ask(Q.QUERY_MESSAGE, **asked)
-            assert answer.code == R.SYSTEM_ERROR
-            assert answer.remark is not None
-            assert "frame limit" in answer.remark
-            assert await _is_served(sandbox)
-            assert not peer.is_closed
-
-    run(scenario())
+async def test_an_answer_that_fits_into_no_frame_is_an_error_and_the_connection_stays() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        for _ in range(6):
+            await peer.ask_ok(Q.SEND_MESSAGE_V2, bytes(3 << 20), **send_fields("T", "KEYS\x01k\x02"))
+        asked = {"topic": "T", "key": "k", "maxNum": 32, "beginTimestamp": 0, "endTimestamp": 2**62}
+        answer = await peer.ask(Q.QUERY_MESSAGE, **asked)
+        assert answer.code == R.SYSTEM_ERROR
+        assert answer.remark is not None
+        assert "frame limit" in answer.remark
+        assert await _is_served(sandbox)
+        assert not peer.is_closed
 
 
-def test_texts_that_are_no_unicode_hurt_nobody_else() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            odd, peer = await Peer.of_broker(sandbox), await Peer.of_broker(sandbox)
-            group = consumer_data("g", subscription("T"))
-            await peer.heartbeat("c", group)
-            await odd.heartbeat("\ud800", group)
-            found = await peer.ask_json(Q.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g")
-            assert sorted(found["consumerIdList"]) == ["?", "c"]
-            stream = await _connect(sandbox)
-            stream.write(_frame(b'{"code":202,"opaque":1,"extFields":{"topic":"\\ud800"}}'))
-            data = await stream.receive()
-            assert b"not valid Unicode" in data
-
-    run(scenario())
+async def test_texts_that_are_no_unicode_hurt_nobody_else() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        odd, peer = await Peer.of_broker(sandbox), await Peer.of_broker(sandbox)
+        group = consumer_data("g", subscription("T"))
+        await peer.heartbeat("c", group)
+        await odd.heartbeat("\ud800", group)
+        found = await peer.ask_json(Q.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g")
+        assert sorted(found["consumerIdList"]) == ["?", "c"]
+        stream = await _connect(sandbox)
+        stream.write(_frame(b'{"code":202,"opaque":1,"extFields":{"topic":"\\ud800"}}'))
+        data = await stream.receive()
+        assert b"not valid Unicode" in data

@@ -12,7 +12,6 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.stats import DAY_S, HOUR_S, Rate, Stats
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import join, pull, send
-from tests.scripted import run
 
 VIEW, TOPIC_STATS = RequestCode.VIEW_BROKER_STATS_DATA, RequestCode.GET_TOPIC_STATS_INFO
 
@@ -103,62 +102,53 @@ def test_counting_is_cheap() -> None:
     assert (steps.count("call"), steps.count("c_call")) == (1, 2)
 
 
-def test_brokers_tell_of_their_counters() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await join(sandbox, "one", "G", "T")
-            answer = await peer.ask(VIEW, statsName="TOPIC_PUT_NUMS", statsKey="T")
-            assert (answer.code, answer.remark) == (
-                ResponseCode.SYSTEM_ERROR, "The stats <TOPIC_PUT_NUMS> <T> not exist"
-            )  # fmt: skip
-            answer = await peer.ask(VIEW)
-            assert answer.remark == "The stats <null> <null> not exist"
-            await send(peer, "T", count=20)
-            await pull(peer, "G", "T", 0, 0)
-            await sandbox.advance(10)
-            nothing = {"avgpt": 0.0, "sum": 0, "tps": 0.0}
-            assert await peer.ask_json(VIEW, statsName="TOPIC_PUT_NUMS", statsKey="T") == {
-                "statsDay": nothing, "statsHour": nothing, "statsMinute": {"avgpt": 1.0, "sum": 20, "tps": 2.0},
-            }  # fmt: skip
-            read = await peer.ask_json(VIEW, statsName="GROUP_GET_NUMS", statsKey="T@G")
-            assert read["statsMinute"] == {"avgpt": 20.0, "sum": 20, "tps": 2.0}
-            for name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS"):
-                of_broker = await peer.ask_json(VIEW, statsName=name, statsKey="DefaultCluster")
-                assert of_broker["statsMinute"] == {"avgpt": 0.0, "sum": 20, "tps": 2.0}
-            for name, key in (("TOPIC_PUT_SIZE", "T"), ("GROUP_GET_SIZE", "T@G")):
-                assert (await peer.ask_json(VIEW, statsName=name, statsKey=key))["statsMinute"]["sum"] > 2000
-
-    run(scenario())
+async def test_brokers_tell_of_their_counters() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await join(sandbox, "one", "G", "T")
+        answer = await peer.ask(VIEW, statsName="TOPIC_PUT_NUMS", statsKey="T")
+        assert (answer.code, answer.remark) == (
+            ResponseCode.SYSTEM_ERROR, "The stats <TOPIC_PUT_NUMS> <T> not exist"
+        )  # fmt: skip
+        answer = await peer.ask(VIEW)
+        assert answer.remark == "The stats <null> <null> not exist"
+        await send(peer, "T", count=20)
+        await pull(peer, "G", "T", 0, 0)
+        await sandbox.advance(10)
+        nothing = {"avgpt": 0.0, "sum": 0, "tps": 0.0}
+        assert await peer.ask_json(VIEW, statsName="TOPIC_PUT_NUMS", statsKey="T") == {
+            "statsDay": nothing, "statsHour": nothing, "statsMinute": {"avgpt": 1.0, "sum": 20, "tps": 2.0},
+        }  # fmt: skip
+        read = await peer.ask_json(VIEW, statsName="GROUP_GET_NUMS", statsKey="T@G")
+        assert read["statsMinute"] == {"avgpt": 20.0, "sum": 20, "tps": 2.0}
+        for name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS"):
+            of_broker = await peer.ask_json(VIEW, statsName=name, statsKey="DefaultCluster")
+            assert of_broker["statsMinute"] == {"avgpt": 0.0, "sum": 20, "tps": 2.0}
+        for name, key in (("TOPIC_PUT_SIZE", "T"), ("GROUP_GET_SIZE", "T@G")):
+            assert (await peer.ask_json(VIEW, statsName=name, statsKey=key))["statsMinute"]["sum"] > 2000
 
 
-def test_counters_begin_anew_with_the_broker() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            await send(await Peer.of_broker(sandbox), "T")
-            await sandbox.brokers["broker-a"].restart()
-            answer = await (await Peer.of_broker(sandbox)).ask(VIEW, statsName="TOPIC_PUT_NUMS", statsKey="T")
-            assert answer.code == ResponseCode.SYSTEM_ERROR
-
-    run(scenario())
+async def test_counters_begin_anew_with_the_broker() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        await send(await Peer.of_broker(sandbox), "T")
+        await sandbox.brokers["broker-a"].restart()
+        answer = await (await Peer.of_broker(sandbox)).ask(VIEW, statsName="TOPIC_PUT_NUMS", statsKey="T")
+        assert answer.code == ResponseCode.SYSTEM_ERROR
 
 
 @pytest.mark.parametrize("release", ["5.4.0", "4.9.7"])
-def test_topic_stats_tell_of_each_queue(release: str) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock, plays=release) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            answer = await peer.ask(TOPIC_STATS, topic="T")
-            assert (answer.code, answer.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[T] not exist")
-            await send(peer, "T", 1, count=3)
-            stored_at_ms = clock.now_ms()
-            await sandbox.advance(10)
-            body = await peer.ask_json(TOPIC_STATS, topic="T")
-            table = {queue["queueId"]: entry for queue, entry in body["offsetTable"].items()}
-            assert table == {
-                0: {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
-                1: {"lastUpdateTimestamp": stored_at_ms, "maxOffset": 3, "minOffset": 0},
-            }
-            assert body.get("topicPutTps") == (0.3 if release == "5.4.0" else None)
-
-    run(scenario())
+async def test_topic_stats_tell_of_each_queue(release: str) -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock, plays=release) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        answer = await peer.ask(TOPIC_STATS, topic="T")
+        assert (answer.code, answer.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[T] not exist")
+        await send(peer, "T", 1, count=3)
+        stored_at_ms = clock.now_ms()
+        await sandbox.advance(10)
+        body = await peer.ask_json(TOPIC_STATS, topic="T")
+        table = {queue["queueId"]: entry for queue, entry in body["offsetTable"].items()}
+        assert table == {
+            0: {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0},
+            1: {"lastUpdateTimestamp": stored_at_ms, "maxOffset": 3, "minOffset": 0},
+        }
+        assert body.get("topicPutTps") == (0.3 if release == "5.4.0" else None)

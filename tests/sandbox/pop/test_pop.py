@@ -13,7 +13,6 @@ from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.handlers.broker.r200151_batch_ack_message import _set_offsets
 from tests.sandbox.peer import Peer
-from tests.scripted import run
 
 POP, ACK, CHANGE = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.CHANGE_MESSAGE_INVISIBLETIME
 POLLING_INFO, NOTIFICATION = RequestCode.POLLING_INFO, RequestCode.NOTIFICATION
@@ -78,212 +77,179 @@ async def change(peer: Peer, answer: Command, offset: int, invisible_ms: int) ->
     return await peer.ask_ok(CHANGE, **fields, invisibleTime=invisible_ms)
 
 
-def test_pop_moves_the_offset_at_once_and_tells_where_messages_stood() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "a", "b", "c", queue_id=2)
-            answer = await peer.ask_ok(POP, **pop_fields(sandbox, maxMsgNums=2))
-            assert bodies(answer) == ["a", "b"]
-            assert answer.ext_fields["startOffsetInfo"] == "0 2 0"
-            assert answer.ext_fields["msgOffsetInfo"] == "0 2 0,1"
-            assert answer.ext_fields["restNum"] == "1"
-            assert await stored_offset(peer, 2) == "2"
-            await peer.aclose()
-
-    run(scenario())
+async def test_pop_moves_the_offset_at_once_and_tells_where_messages_stood() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "a", "b", "c", queue_id=2)
+        answer = await peer.ask_ok(POP, **pop_fields(sandbox, maxMsgNums=2))
+        assert bodies(answer) == ["a", "b"]
+        assert answer.ext_fields["startOffsetInfo"] == "0 2 0"
+        assert answer.ext_fields["msgOffsetInfo"] == "0 2 0,1"
+        assert answer.ext_fields["restNum"] == "1"
+        assert await stored_offset(peer, 2) == "2"
+        await peer.aclose()
 
 
-def test_pops_of_all_queues_begin_at_another_queue_each_time() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            for queue_id in range(4):
-                await send(peer, *"ab", queue_id=queue_id)
-            starts = []
-            for _ in range(4):
-                answer = await peer.ask_ok(POP, **pop_fields(sandbox, maxMsgNums=1))
-                starts.append(answer.ext_fields["startOffsetInfo"].split()[1])
-            assert sorted(starts) == ["0", "1", "2", "3"]
-            await peer.aclose()
-
-    run(scenario())
+async def test_pops_of_all_queues_begin_at_another_queue_each_time() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        for queue_id in range(4):
+            await send(peer, *"ab", queue_id=queue_id)
+        starts = []
+        for _ in range(4):
+            answer = await peer.ask_ok(POP, **pop_fields(sandbox, maxMsgNums=1))
+            starts.append(answer.ext_fields["startOffsetInfo"].split()[1])
+        assert sorted(starts) == ["0", "1", "2", "3"]
+        await peer.aclose()
 
 
-def test_pop_filters_by_tag_and_leaves_behind_what_does_not_match() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "a", tags="TagA")
-            await send(peer, "b", tags="TagB")
-            answer = await peer.ask_ok(POP, **pop_fields(sandbox, exp="TagB", expType="TAG"))
-            assert bodies(answer) == ["b"]
-            answer = await peer.ask(POP, **pop_fields(sandbox))
-            assert answer.code == ResponseCode.POLLING_TIMEOUT
-            await peer.aclose()
-
-    run(scenario())
+async def test_pop_filters_by_tag_and_leaves_behind_what_does_not_match() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "a", tags="TagA")
+        await send(peer, "b", tags="TagB")
+        answer = await peer.ask_ok(POP, **pop_fields(sandbox, exp="TagB", expType="TAG"))
+        assert bodies(answer) == ["b"]
+        answer = await peer.ask(POP, **pop_fields(sandbox))
+        assert answer.code == ResponseCode.POLLING_TIMEOUT
+        await peer.aclose()
 
 
-def test_an_empty_pop_waits_until_a_message_comes() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, waiting = await Peer.of_broker(sandbox), await Peer.of_broker(sandbox)
-            await send(peer, "x", queue_id=1)
-            await peer.ask_ok(POP, **pop_fields(sandbox))
-            answer = waiting.start(POP, **pop_fields(sandbox, pollTime=15_000))
-            await sandbox.advance(5)
-            assert not answer.done()
-            info = await peer.ask_ok(POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
-            assert info.ext_fields == {"pollingNum": "1"}
-            await send(peer, "y", queue_id=3)
-            await sandbox.await_idle()
-            assert bodies(answer.result()) == ["y"]
-            info = await peer.ask_ok(POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
-            assert info.ext_fields == {"pollingNum": "0"}
-            for each in (peer, waiting):
-                await each.aclose()
-
-    run(scenario())
+async def test_an_empty_pop_waits_until_a_message_comes() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, waiting = await Peer.of_broker(sandbox), await Peer.of_broker(sandbox)
+        await send(peer, "x", queue_id=1)
+        await peer.ask_ok(POP, **pop_fields(sandbox))
+        answer = waiting.start(POP, **pop_fields(sandbox, pollTime=15_000))
+        await sandbox.advance(5)
+        assert not answer.done()
+        info = await peer.ask_ok(POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
+        assert info.ext_fields == {"pollingNum": "1"}
+        await send(peer, "y", queue_id=3)
+        await sandbox.await_idle()
+        assert bodies(answer.result()) == ["y"]
+        info = await peer.ask_ok(POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
+        assert info.ext_fields == {"pollingNum": "0"}
+        for each in (peer, waiting):
+            await each.aclose()
 
 
-def test_a_pop_that_waits_in_vain_ends_just_before_its_client_gives_up() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "x", tags="TagA")
-            await peer.ask_ok(POP, **pop_fields(sandbox))
-            answer = peer.start(POP, **pop_fields(sandbox, pollTime=15_000, exp="TagB", expType="TAG"))
+async def test_a_pop_that_waits_in_vain_ends_just_before_its_client_gives_up() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "x", tags="TagA")
+        await peer.ask_ok(POP, **pop_fields(sandbox))
+        answer = peer.start(POP, **pop_fields(sandbox, pollTime=15_000, exp="TagB", expType="TAG"))
+        await sandbox.advance(10)
+        await send(peer, "y", tags="TagA")
+        await sandbox.advance(4.9)
+        assert not answer.done()
+        await sandbox.advance(0.1)
+        assert answer.result().code == ResponseCode.POLLING_TIMEOUT
+        assert answer.result().remark == "NO_MESSAGE_IN_QUEUE"
+        await peer.aclose()
+
+
+async def test_a_pop_of_a_client_that_has_gone_takes_nothing() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, gone = await Peer.of_broker(sandbox), await Peer.of_broker(sandbox)
+        await send(peer, "x")
+        await peer.ask_ok(POP, **pop_fields(sandbox))
+        gone.start(POP, **pop_fields(sandbox, pollTime=15_000))
+        await sandbox.await_idle()
+        await gone.aclose()
+        await sandbox.await_idle()
+        assert len(sandbox.brokers["broker-a"].holds) == 0
+        info = await peer.ask_ok(RequestCode.POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
+        assert info.ext_fields["pollingNum"] == "0"
+        await send(peer, "y")
+        await sandbox.await_idle()
+        assert bodies(await peer.ask_ok(POP, **pop_fields(sandbox))) == ["y"]
+        await peer.aclose()
+
+
+async def test_a_client_whose_clock_is_behind_never_pops() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "x")
+        late_ms = sandbox.clock.now_ms() - 15_501
+        answer = await peer.ask(POP, **pop_fields(sandbox, bornTime=late_ms, pollTime=15_000))
+        assert answer.code == ResponseCode.POLLING_TIMEOUT
+        assert answer.remark == "the broker[127.0.0.1] pop message is timeout too much"
+        answer = await peer.ask(POP, **pop_fields(sandbox, bornTime=late_ms + 1, pollTime=15_000))
+        assert bodies(answer) == ["x"]
+        # The same by the broker's clock.
+        sandbox.brokers["broker-a"].skew_ms = 20_000
+        answer = await peer.ask(POP, **pop_fields(sandbox, pollTime=15_000))
+        assert answer.remark == "the broker[127.0.0.1] pop message is timeout too much"
+        await peer.aclose()
+
+
+async def test_too_many_pops_of_a_queue_are_not_held() -> None:
+    async with Sandbox(clock=VirtualClock(), settings={"popPollingSize": "1"}) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "x")
+        await peer.ask_ok(POP, **pop_fields(sandbox))
+        held = [peer.start(POP, **pop_fields(sandbox, pollTime=15_000)) for _ in range(2)]
+        answer = await peer.ask(POP, **pop_fields(sandbox, pollTime=15_000))
+        assert answer.code == ResponseCode.POLLING_FULL
+        assert not any(each.done() for each in held)
+        await peer.aclose()
+
+
+async def test_a_new_group_begins_where_its_mode_says() -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock) as sandbox:
+        peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
+        await send(peer, "a", "b")
+        await sandbox.advance(60)
+        await send(peer, "c", "d")
+        newest = await peer.ask_ok(POP, **pop_fields(sandbox, group="New", initMode=1))
+        assert bodies(newest) == ["a", "b", "c", "d"]  # a small queue is read whole
+        broker.store.drop_stored_before(broker.now_ms() - 1000)
+        newest = await peer.ask_ok(POP, **pop_fields(sandbox, group="Max", initMode=1))
+        assert bodies(newest) == ["d"]
+        oldest = await peer.ask_ok(POP, **pop_fields(sandbox, group="Min", initMode=0))
+        assert bodies(oldest) == ["c", "d"]
+        assert oldest.ext_fields["startOffsetInfo"] == "0 0 2"
+        await peer.aclose()
+
+
+async def test_notification_comes_with_the_message_and_takes_nothing() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "x")
+        await peer.ask_ok(POP, **pop_fields(sandbox))
+        fields = {"consumerGroup": "G", "topic": "T", "queueId": -1, "pollTime": 15_000}
+        for is_sent in (True, False):
+            answer = peer.start(NOTIFICATION, **fields, bornTime=sandbox.clock.now_ms())
             await sandbox.advance(10)
-            await send(peer, "y", tags="TagA")
-            await sandbox.advance(4.9)
             assert not answer.done()
-            await sandbox.advance(0.1)
-            assert answer.result().code == ResponseCode.POLLING_TIMEOUT
-            assert answer.result().remark == "NO_MESSAGE_IN_QUEUE"
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_a_pop_of_a_client_that_has_gone_takes_nothing() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, gone = await Peer.of_broker(sandbox), await Peer.of_broker(sandbox)
-            await send(peer, "x")
-            await peer.ask_ok(POP, **pop_fields(sandbox))
-            gone.start(POP, **pop_fields(sandbox, pollTime=15_000))
-            await sandbox.await_idle()
-            await gone.aclose()
-            await sandbox.await_idle()
-            assert len(sandbox.brokers["broker-a"].holds) == 0
-            info = await peer.ask_ok(RequestCode.POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
-            assert info.ext_fields["pollingNum"] == "0"
-            await send(peer, "y")
-            await sandbox.await_idle()
-            assert bodies(await peer.ask_ok(POP, **pop_fields(sandbox))) == ["y"]
-            await peer.aclose()
-
-    run(scenario())
+            if is_sent:
+                await send(peer, "y")
+            await sandbox.advance(5)
+            assert answer.result().ext_fields == {"hasMsg": str(is_sent).lower(), "pollingFull": "false"}
+            if is_sent:
+                assert bodies(await peer.ask_ok(POP, **pop_fields(sandbox))) == ["y"]
+        await peer.aclose()
 
 
-def test_a_client_whose_clock_is_behind_never_pops() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "x")
-            late_ms = sandbox.clock.now_ms() - 15_501
-            answer = await peer.ask(POP, **pop_fields(sandbox, bornTime=late_ms, pollTime=15_000))
-            assert answer.code == ResponseCode.POLLING_TIMEOUT
-            assert answer.remark == "the broker[127.0.0.1] pop message is timeout too much"
-            answer = await peer.ask(POP, **pop_fields(sandbox, bornTime=late_ms + 1, pollTime=15_000))
-            assert bodies(answer) == ["x"]
-            # The same by the broker's clock.
-            sandbox.brokers["broker-a"].skew_ms = 20_000
-            answer = await peer.ask(POP, **pop_fields(sandbox, pollTime=15_000))
-            assert answer.remark == "the broker[127.0.0.1] pop message is timeout too much"
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_too_many_pops_of_a_queue_are_not_held() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), settings={"popPollingSize": "1"}) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "x")
-            await peer.ask_ok(POP, **pop_fields(sandbox))
-            held = [peer.start(POP, **pop_fields(sandbox, pollTime=15_000)) for _ in range(2)]
-            answer = await peer.ask(POP, **pop_fields(sandbox, pollTime=15_000))
-            assert answer.code == ResponseCode.POLLING_FULL
-            assert not any(each.done() for each in held)
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_a_new_group_begins_where_its_mode_says() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock) as sandbox:
-            peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
-            await send(peer, "a", "b")
-            await sandbox.advance(60)
-            await send(peer, "c", "d")
-            newest = await peer.ask_ok(POP, **pop_fields(sandbox, group="New", initMode=1))
-            assert bodies(newest) == ["a", "b", "c", "d"]  # a small queue is read whole
-            broker.store.drop_stored_before(broker.now_ms() - 1000)
-            newest = await peer.ask_ok(POP, **pop_fields(sandbox, group="Max", initMode=1))
-            assert bodies(newest) == ["d"]
-            oldest = await peer.ask_ok(POP, **pop_fields(sandbox, group="Min", initMode=0))
-            assert bodies(oldest) == ["c", "d"]
-            assert oldest.ext_fields["startOffsetInfo"] == "0 0 2"
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_notification_comes_with_the_message_and_takes_nothing() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "x")
-            await peer.ask_ok(POP, **pop_fields(sandbox))
-            fields = {"consumerGroup": "G", "topic": "T", "queueId": -1, "pollTime": 15_000}
-            for is_sent in (True, False):
-                answer = peer.start(NOTIFICATION, **fields, bornTime=sandbox.clock.now_ms())
-                await sandbox.advance(10)
-                assert not answer.done()
-                if is_sent:
-                    await send(peer, "y")
-                await sandbox.advance(5)
-                assert answer.result().ext_fields == {"hasMsg": str(is_sent).lower(), "pollingFull": "false"}
-                if is_sent:
-                    assert bodies(await peer.ask_ok(POP, **pop_fields(sandbox))) == ["y"]
-            await peer.aclose()
-
-    run(scenario())
-
-
-def test_batch_acknowledgement_takes_the_bits_for_offsets() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, points = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"].pop.check_points
-            await send(peer, *"abcdefghijk")
-            fields = (await peer.ask_ok(POP, **pop_fields(sandbox))).ext_fields
-            assert points.in_flight_count("G", "T") == 11
-            item = {
-                "c": "G", "t": "T", "r": "0", "so": 0, "q": 0, "rq": int(fields["reviveQid"]),
-                "pt": int(fields["popTime"]), "it": 60_000, "b": base64.b64encode(struct.pack("<H", 0x207)).decode(),
-            }  # fmt: skip
-            await peer.ask_ok(RequestCode.BATCH_ACK_MESSAGE, {"brokerName": "broker-a", "acks": [item]})
-            assert points.in_flight_count("G", "T") == 7
-            await sandbox.advance(61)
-            answer = await peer.ask_ok(POP, **pop_fields(sandbox))
-            assert bodies(answer) == list("defghik")
-            await peer.aclose()
-
-    run(scenario())
+async def test_batch_acknowledgement_takes_the_bits_for_offsets() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, points = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"].pop.check_points
+        await send(peer, *"abcdefghijk")
+        fields = (await peer.ask_ok(POP, **pop_fields(sandbox))).ext_fields
+        assert points.in_flight_count("G", "T") == 11
+        item = {
+            "c": "G", "t": "T", "r": "0", "so": 0, "q": 0, "rq": int(fields["reviveQid"]),
+            "pt": int(fields["popTime"]), "it": 60_000, "b": base64.b64encode(struct.pack("<H", 0x207)).decode(),
+        }  # fmt: skip
+        await peer.ask_ok(RequestCode.BATCH_ACK_MESSAGE, {"brokerName": "broker-a", "acks": [item]})
+        assert points.in_flight_count("G", "T") == 7
+        await sandbox.advance(61)
+        answer = await peer.ask_ok(POP, **pop_fields(sandbox))
+        assert bodies(answer) == list("defghik")
+        await peer.aclose()
 
 
 class _Bits(bytes):
@@ -302,45 +268,36 @@ def test_only_offsets_that_there_are_are_looked_for_in_an_acknowledgement() -> N
     assert bits.looks == 3
 
 
-def test_a_batch_acknowledgement_of_millions_that_were_never_stored_holds_nobody_up() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, points = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"].pop.check_points
-            await send(peer, *"abc")
-            fields = (await peer.ask_ok(POP, **pop_fields(sandbox))).ext_fields
-            item = {
-                "c": "G", "t": "T", "r": "0", "so": 0, "q": 0, "rq": int(fields["reviveQid"]),
-                "pt": int(fields["popTime"]), "it": 60_000, "b": base64.b64encode(b"\xff" * 300_000).decode(),
-            }  # fmt: skip
-            await peer.ask_ok(RequestCode.BATCH_ACK_MESSAGE, {"brokerName": "broker-a", "acks": [item]})
-            assert points.in_flight_count("G", "T") == 0
-            await peer.aclose()
-
-    run(scenario())
+async def test_a_batch_acknowledgement_of_millions_that_were_never_stored_holds_nobody_up() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, points = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"].pop.check_points
+        await send(peer, *"abc")
+        fields = (await peer.ask_ok(POP, **pop_fields(sandbox))).ext_fields
+        item = {
+            "c": "G", "t": "T", "r": "0", "so": 0, "q": 0, "rq": int(fields["reviveQid"]),
+            "pt": int(fields["popTime"]), "it": 60_000, "b": base64.b64encode(b"\xff" * 300_000).decode(),
+        }  # fmt: skip
+        await peer.ask_ok(RequestCode.BATCH_ACK_MESSAGE, {"brokerName": "broker-a", "acks": [item]})
+        assert points.in_flight_count("G", "T") == 0
+        await peer.aclose()
 
 
-def test_a_reset_offset_is_where_the_next_pop_begins() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
-            await send(peer, "a", "b", "c")
-            await peer.ask_ok(POP, **pop_fields(sandbox, order="true"))
-            blocked = await peer.ask(POP, **pop_fields(sandbox, order="true"))
-            assert blocked.code == ResponseCode.POLLING_TIMEOUT
-            broker.offsets.reset("G", "T", 0, 1)
-            answer = await peer.ask_ok(POP, **pop_fields(sandbox, order="true"))
-            assert bodies(answer) == ["b", "c"]
-            await peer.aclose()
-
-    run(scenario())
+async def test_a_reset_offset_is_where_the_next_pop_begins() -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
+        await send(peer, "a", "b", "c")
+        await peer.ask_ok(POP, **pop_fields(sandbox, order="true"))
+        blocked = await peer.ask(POP, **pop_fields(sandbox, order="true"))
+        assert blocked.code == ResponseCode.POLLING_TIMEOUT
+        broker.offsets.reset("G", "T", 0, 1)
+        answer = await peer.ask_ok(POP, **pop_fields(sandbox, order="true"))
+        assert bodies(answer) == ["b", "c"]
+        await peer.aclose()
 
 
-def test_4_9_knows_no_pops() -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), plays="4.9.7") as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            for code in (POP, ACK, CHANGE, NOTIFICATION, POLLING_INFO, 200052, 200151, 400, 401, 402):
-                assert (await peer.ask(code)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            await peer.aclose()
-
-    run(scenario())
+async def test_4_9_knows_no_pops() -> None:
+    async with Sandbox(clock=VirtualClock(), plays="4.9.7") as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        for code in (POP, ACK, CHANGE, NOTIFICATION, POLLING_INFO, 200052, 200151, 400, 401, 402):
+            assert (await peer.ask(code)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        await peer.aclose()

@@ -25,18 +25,15 @@ def refusal(folder: Path, **options: Any) -> RmqctlError:
     return refused.value
 
 
-def test_a_folder_serves_one_sandbox_at_a_time(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path):
-            assert refusal(tmp_path).sentence == f"{tmp_path} is in use by another sandbox."
-        async with Sandbox(clock=VirtualClock(), dir=str(tmp_path)) as sandbox:
-            pass
-        with pytest.raises(RmqctlError, match="was stopped"):
-            await sandbox.start()
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path):
-            pass
-
-    run(scenario())
+async def test_a_folder_serves_one_sandbox_at_a_time(tmp_path: Path) -> None:
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path):
+        assert refusal(tmp_path).sentence == f"{tmp_path} is in use by another sandbox."
+    async with Sandbox(clock=VirtualClock(), dir=str(tmp_path)) as sandbox:
+        pass
+    with pytest.raises(RmqctlError, match="was stopped"):
+        await sandbox.start()
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path):
+        pass
 
 
 def test_a_folder_belongs_to_one_release_and_number_of_brokers(tmp_path: Path) -> None:

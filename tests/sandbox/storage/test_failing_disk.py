@@ -25,7 +25,6 @@ from tests.sandbox.peer import Peer
 from tests.sandbox.sender import send
 from tests.sandbox.storage.storing import Disk, bodies, message, put
 from tests.sandbox.storage.test_settling import full_disk, send_late
-from tests.scripted import run
 
 
 def refuse(*_: Any) -> None:
@@ -85,22 +84,19 @@ def test_where_a_queue_begins_is_written_when_the_disk_takes_it_again(tmp_path: 
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_tables_are_never_flushed_ahead_of_the_messages_they_tell_of(tmp_path: Path, on_disk: bool) -> None:
-    async def scenario() -> None:
-        place = {"dir": tmp_path} if on_disk else {}
-        settings = {"flushIntervalCommitLog": "600000"}
-        async with Sandbox(clock=VirtualClock(), settings=settings, **place) as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            for way in ("delays", "timers"):
-                for number in range(3):
-                    await send_late(sandbox, way, b"%d" % number, f"{way}{number}")
-            await broker.restart()
-            await sandbox.advance(7)  # tables are flushed every 5 s
-            await broker.restart(lose_unflushed=True)
-            await sandbox.advance(7)
-            assert sorted(bodies(broker.store)) == sorted([b"0", b"1", b"2"] * 2)
-
-    run(scenario())
+async def test_tables_are_never_flushed_ahead_of_the_messages_they_tell_of(tmp_path: Path, on_disk: bool) -> None:
+    place = {"dir": tmp_path} if on_disk else {}
+    settings = {"flushIntervalCommitLog": "600000"}
+    async with Sandbox(clock=VirtualClock(), settings=settings, **place) as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        for way in ("delays", "timers"):
+            for number in range(3):
+                await send_late(sandbox, way, b"%d" % number, f"{way}{number}")
+        await broker.restart()
+        await sandbox.advance(7)  # tables are flushed every 5 s
+        await broker.restart(lose_unflushed=True)
+        await sandbox.advance(7)
+        assert sorted(bodies(broker.store)) == sorted([b"0", b"1", b"2"] * 2)
 
 
 def test_a_file_that_was_made_anew_is_the_one_that_is_written_to(
@@ -132,14 +128,13 @@ def test_a_full_disk_is_not_filled_with_half_a_new_file(tmp_path: Path) -> None:
     found.close()
 
 
-def test_facts_are_on_the_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_facts_are_on_the_disk_before_they_have_their_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced = note_syncs(monkeypatch)
 
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path / "data"):
-            assert synced[:2] == ["sandbox.new", "data"]
-
-    run(scenario())
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path / "data"):
+        assert synced[:2] == ["sandbox.new", "data"]
 
 
 def test_a_segment_that_was_removed_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,57 +148,50 @@ def test_a_segment_that_was_removed_does_not_come_back(tmp_path: Path, monkeypat
     disk.close()
 
 
-def test_a_disk_that_fails_at_the_end_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_fails_at_the_end_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def open_names() -> list[str]:
         links = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
         return [name for name in links if str(tmp_path) in name]
 
-    async def scenario() -> None:
-        sandbox = Sandbox(clock=VirtualClock(), dir=tmp_path)
-        await sandbox.start()
+    sandbox = Sandbox(clock=VirtualClock(), dir=tmp_path)
+    await sandbox.start()
+    await send_late(sandbox, "delays")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            await sandbox.stop()
+    assert open_names() == []
+    await sandbox.stop()
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path):
+        assert open_names() != []
+
+
+async def test_a_delayed_message_whose_flush_fails_comes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": "SYNC_FLUSH"}) as sandbox:
         await send_late(sandbox, "delays")
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fail)
-            with pytest.raises(OSError, match="Input/output"):
-                await sandbox.stop()
-        assert open_names() == []
-        await sandbox.stop()
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path):
-            assert open_names() != []
-
-    run(scenario())
-
-
-def test_a_delayed_message_whose_flush_fails_comes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": "SYNC_FLUSH"}) as sandbox:
-            await send_late(sandbox, "delays")
-            with monkeypatch.context() as patch:
-                patch.setattr(os, "fsync", fail)
-                await sandbox.advance(3)
             await sandbox.advance(3)
-            assert bodies(sandbox.brokers["broker-a"].store) == [b"late"]
+        await sandbox.advance(3)
+        assert bodies(sandbox.brokers["broker-a"].store) == [b"late"]
 
-    run(scenario())
 
-
-def test_a_message_that_is_stored_and_not_flushed_is_no_failed_send(
+async def test_a_message_that_is_stored_and_not_flushed_is_no_failed_send(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refusal would make the producer send it once more."""
 
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": "SYNC_FLUSH"}) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            with monkeypatch.context() as patch:
-                patch.setattr(os, "fsync", fail)
-                answer = await send(peer, "T", b"one")
-            assert (answer.code, answer.remark) == (ResponseCode.FLUSH_DISK_TIMEOUT, None)
-            assert (answer.ext_fields["queueOffset"], bodies(sandbox.brokers["broker-a"].store)) == ("0", [b"one"])
-            assert (await send(peer, "T", b"two")).code == ResponseCode.SUCCESS
-            await peer.aclose()
-
-    run(scenario())
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": "SYNC_FLUSH"}) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            answer = await send(peer, "T", b"one")
+        assert (answer.code, answer.remark) == (ResponseCode.FLUSH_DISK_TIMEOUT, None)
+        assert (answer.ext_fields["queueOffset"], bodies(sandbox.brokers["broker-a"].store)) == ("0", [b"one"])
+        assert (await send(peer, "T", b"two")).code == ResponseCode.SUCCESS
+        await peer.aclose()
 
 
 def test_what_could_not_be_deleted_is_deleted_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:

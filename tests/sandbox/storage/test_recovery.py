@@ -24,7 +24,6 @@ from rmqctl.sandbox.storage.store import MessageStore
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.storage.killing import run_cycles
 from tests.sandbox.storage.storing import Disk, bodies, message, put
-from tests.scripted import run
 
 SEND = {"a": "P", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 0, "h": 0, "i": "", "j": 0, "m": False}
 
@@ -55,147 +54,128 @@ async def seen(sandbox: Sandbox) -> list[Any]:
 STORED = [[b"m0", b"m1", b"m2", b"m3", b"m4"], True, True, 3]
 
 
-def test_everything_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
-            peer = await fill(sandbox)
-            await sandbox.advance(4)
-            left = killed(tmp_path / "one", tmp_path / "two")
-            await peer.aclose()
-        async with Sandbox(clock=clock, dir=left) as sandbox:
-            assert await seen(sandbox) == STORED
-            # The delay goes on: level 3 is 10 s, of which 4 are over.
-            await sandbox.advance(5.5)
-            assert await seen(sandbox) == STORED
-            await sandbox.advance(1)
-            assert bodies(sandbox.brokers["broker-a"].store)[5:] == [b"late"]
-            await sandbox.advance(60)
-            assert len(bodies(sandbox.brokers["broker-a"].store)) == 6
-
-    run(scenario())
+async def test_everything_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
+        peer = await fill(sandbox)
+        await sandbox.advance(4)
+        left = killed(tmp_path / "one", tmp_path / "two")
+        await peer.aclose()
+    async with Sandbox(clock=clock, dir=left) as sandbox:
+        assert await seen(sandbox) == STORED
+        # The delay goes on: level 3 is 10 s, of which 4 are over.
+        await sandbox.advance(5.5)
+        assert await seen(sandbox) == STORED
+        await sandbox.advance(1)
+        assert bodies(sandbox.brokers["broker-a"].store)[5:] == [b"late"]
+        await sandbox.advance(60)
+        assert len(bodies(sandbox.brokers["broker-a"].store)) == 6
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_a_delayed_message_comes_once_when_killed_between_two_writes(tmp_path: Path, is_stored: bool) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
-            await (await fill(sandbox)).aclose()
-            broker = sandbox.brokers["broker-a"]
-            deliver, left = broker.delays._deliver, []
+async def test_a_delayed_message_comes_once_when_killed_between_two_writes(tmp_path: Path, is_stored: bool) -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
+        await (await fill(sandbox)).aclose()
+        broker = sandbox.brokers["broker-a"]
+        deliver, left = broker.delays._deliver, []
 
-            def interrupted(due: Any) -> None:
-                if is_stored:
-                    deliver(due)
-                left.append(killed(tmp_path / "one", tmp_path / "two"))
-                if not is_stored:
-                    deliver(due)
+        def interrupted(due: Any) -> None:
+            if is_stored:
+                deliver(due)
+            left.append(killed(tmp_path / "one", tmp_path / "two"))
+            if not is_stored:
+                deliver(due)
 
-            broker.delays._deliver = interrupted
-            await sandbox.advance(11)
-        async with Sandbox(clock=clock, dir=left[0]) as sandbox:
-            await sandbox.advance(1)
-            assert bodies(sandbox.brokers["broker-a"].store)[5:] == [b"late"]
-
-    run(scenario())
+        broker.delays._deliver = interrupted
+        await sandbox.advance(11)
+    async with Sandbox(clock=clock, dir=left[0]) as sandbox:
+        await sandbox.advance(1)
+        assert bodies(sandbox.brokers["broker-a"].store)[5:] == [b"late"]
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_a_restart_keeps_everything_and_a_power_cut_what_was_flushed(tmp_path: Path, on_disk: bool) -> None:
-    async def scenario() -> None:
-        place = {"dir": tmp_path} if on_disk else {}
-        async with Sandbox(clock=VirtualClock(), **place) as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            await (await fill(sandbox)).aclose()
-            await broker.restart()
-            assert await seen(sandbox) == STORED
-            await sandbox.advance(5)
-            peer = await Peer.of_broker(sandbox)
-            await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"m5", **SEND)
-            await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"x", **{**SEND, "b": "T2"})
-            fields = {"consumerGroup": "G", "topic": "T", "queueId": 0}
-            await peer.ask_ok(RequestCode.UPDATE_CONSUMER_OFFSET, **fields, commitOffset=5)
-            await peer.aclose()
-            await broker.restart(lose_unflushed=True)
-            assert await seen(sandbox) == STORED
-            assert broker.topics.find("T2") is None
-            await sandbox.advance(10)
-            assert bodies(broker.store)[5:] == [b"late"]
-
-    run(scenario())
+async def test_a_restart_keeps_everything_and_a_power_cut_what_was_flushed(tmp_path: Path, on_disk: bool) -> None:
+    place = {"dir": tmp_path} if on_disk else {}
+    async with Sandbox(clock=VirtualClock(), **place) as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        await (await fill(sandbox)).aclose()
+        await broker.restart()
+        assert await seen(sandbox) == STORED
+        await sandbox.advance(5)
+        peer = await Peer.of_broker(sandbox)
+        await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"m5", **SEND)
+        await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"x", **{**SEND, "b": "T2"})
+        fields = {"consumerGroup": "G", "topic": "T", "queueId": 0}
+        await peer.ask_ok(RequestCode.UPDATE_CONSUMER_OFFSET, **fields, commitOffset=5)
+        await peer.aclose()
+        await broker.restart(lose_unflushed=True)
+        assert await seen(sandbox) == STORED
+        assert broker.topics.find("T2") is None
+        await sandbox.advance(10)
+        assert bodies(broker.store)[5:] == [b"late"]
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_sync_flush_lets_a_power_cut_take_no_message(tmp_path: Path, flush: str) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": flush}) as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            peer = await Peer.of_broker(sandbox)
-            await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"m", **SEND)
-            await peer.aclose()
-            await broker.restart(lose_unflushed=True)
-            assert bodies(broker.store) == ([b"m"] if flush == "SYNC_FLUSH" else [])
-
-    run(scenario())
+async def test_sync_flush_lets_a_power_cut_take_no_message(tmp_path: Path, flush: str) -> None:
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": flush}) as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        peer = await Peer.of_broker(sandbox)
+        await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"m", **SEND)
+        await peer.aclose()
+        await broker.restart(lose_unflushed=True)
+        assert bodies(broker.store) == ([b"m"] if flush == "SYNC_FLUSH" else [])
 
 
-def test_a_full_disk_refuses_and_what_comes_later_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path / "one") as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            peer = await fill(sandbox)
-            before = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (broker.store.log.end + 100, before[1]))
-            try:
-                refused = await peer.ask(RequestCode.SEND_MESSAGE_V2, b"." * 200, **SEND)
-                batch = (b"\x00\x00\x00\x1a" + bytes(12) + b"\x00\x00\x00\x04body\x00\x00") * 3
-                fields = {**SEND, "m": True}
-                refused_batch = await peer.ask(RequestCode.SEND_MESSAGE_V2, batch, **fields)
-                await sandbox.advance(11)
-                assert bodies(broker.store) == STORED[0]
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            for answer in (refused, refused_batch):
-                assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
-                assert "disk is full [File too large]" in (answer.remark or "")
-            sent = await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"m5", **SEND)
-            assert sent.ext_fields["queueOffset"] == "5"
+async def test_a_full_disk_refuses_and_what_comes_later_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path / "one") as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        peer = await fill(sandbox)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (broker.store.log.end + 100, before[1]))
+        try:
+            refused = await peer.ask(RequestCode.SEND_MESSAGE_V2, b"." * 200, **SEND)
+            batch = (b"\x00\x00\x00\x1a" + bytes(12) + b"\x00\x00\x00\x04body\x00\x00") * 3
+            fields = {**SEND, "m": True}
+            refused_batch = await peer.ask(RequestCode.SEND_MESSAGE_V2, batch, **fields)
             await sandbox.advance(11)
-            left = killed(tmp_path / "one", tmp_path / "two")
-            await peer.aclose()
-        async with Sandbox(clock=VirtualClock(), dir=left) as sandbox:
-            assert bodies(sandbox.brokers["broker-a"].store) == [*STORED[0], b"m5", b"late"]
-
-    run(scenario())
-
-
-def test_another_port_reads_old_messages(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path) as sandbox:
-            await (await fill(sandbox)).aclose()
-            old = sandbox.brokers["broker-a"].address
-        async with Sandbox(clock=VirtualClock(), dir=tmp_path) as sandbox:
-            broker = sandbox.brokers["broker-a"]
-            stored = broker.store.message_in_log(0)
-            assert stored is not None
-            assert stored.store_host == old != broker.address
-
-    run(scenario())
+            assert bodies(broker.store) == STORED[0]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        for answer in (refused, refused_batch):
+            assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "disk is full [File too large]" in (answer.remark or "")
+        sent = await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, b"m5", **SEND)
+        assert sent.ext_fields["queueOffset"] == "5"
+        await sandbox.advance(11)
+        left = killed(tmp_path / "one", tmp_path / "two")
+        await peer.aclose()
+    async with Sandbox(clock=VirtualClock(), dir=left) as sandbox:
+        assert bodies(sandbox.brokers["broker-a"].store) == [*STORED[0], b"m5", b"late"]
 
 
-def test_two_brokers_have_a_folder_each(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        for _ in range(2):
-            async with Sandbox(clock=VirtualClock(), dir=tmp_path, brokers=2) as sandbox:
-                for name in sandbox.brokers:
-                    peer = await Peer.of_broker(sandbox, name)
-                    await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, name.encode(), **SEND)
-                    await peer.aclose()
-                held = {name: bodies(broker.store) for name, broker in sandbox.brokers.items()}
-        assert held == {"broker-a": [b"broker-a"] * 2, "broker-b": [b"broker-b"] * 2}
+async def test_another_port_reads_old_messages(tmp_path: Path) -> None:
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path) as sandbox:
+        await (await fill(sandbox)).aclose()
+        old = sandbox.brokers["broker-a"].address
+    async with Sandbox(clock=VirtualClock(), dir=tmp_path) as sandbox:
+        broker = sandbox.brokers["broker-a"]
+        stored = broker.store.message_in_log(0)
+        assert stored is not None
+        assert stored.store_host == old != broker.address
 
-    run(scenario())
+
+async def test_two_brokers_have_a_folder_each(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with Sandbox(clock=VirtualClock(), dir=tmp_path, brokers=2) as sandbox:
+            for name in sandbox.brokers:
+                peer = await Peer.of_broker(sandbox, name)
+                await peer.ask_ok(RequestCode.SEND_MESSAGE_V2, name.encode(), **SEND)
+                await peer.aclose()
+            held = {name: bodies(broker.store) for name, broker in sandbox.brokers.items()}
+    assert held == {"broker-a": [b"broker-a"] * 2, "broker-b": [b"broker-b"] * 2}
 
 
 # --- What retention and deletions leave behind

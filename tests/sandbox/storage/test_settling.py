@@ -19,7 +19,6 @@ from rmqctl.sandbox.request import RefusalError
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import pairs, send
 from tests.sandbox.storage.storing import bodies
-from tests.scripted import run
 
 WAYS = {"delays": {"DELAY": 1}, "timers": {"TIMER_DELAY_MS": 1000}}
 SETTINGS = {"recallMessageEnable": "true"}
@@ -79,107 +78,92 @@ async def kill_before_delivery(tmp_path: Path, way: str, clock: VirtualClock) ->
 
 
 @each_way
-def test_a_message_that_the_disk_refused_is_not_taken_for_delivered(tmp_path: Path, way: str) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
-            await send_late(sandbox, way)
+async def test_a_message_that_the_disk_refused_is_not_taken_for_delivered(tmp_path: Path, way: str) -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
+        await send_late(sandbox, way)
 
-            def refuse(_: Any) -> None:
-                raise RefusalError(ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
+        def refuse(_: Any) -> None:
+            raise RefusalError(ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
 
-            interrupt(sandbox, way, refuse)
-            await sandbox.advance(3)
-            peer = await Peer.of_broker(sandbox)
-            await send(peer, "T", b"other")
-            await peer.aclose()
-            left = shutil.copytree(tmp_path / "one", tmp_path / "two")
-        await find_twice(clock, left, [b"other", b"late"])
-
-    run(scenario())
+        interrupt(sandbox, way, refuse)
+        await sandbox.advance(3)
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "T", b"other")
+        await peer.aclose()
+        left = shutil.copytree(tmp_path / "one", tmp_path / "two")
+    await find_twice(clock, left, [b"other", b"late"])
 
 
 @each_way
-def test_a_start_on_a_full_disk_loses_and_repeats_none(tmp_path: Path, way: str) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        left = await kill_before_delivery(tmp_path, way, clock)
-        with full_disk():
-            async with Sandbox(clock=clock, dir=left) as sandbox:
-                await sandbox.advance(3)
-                assert stored(sandbox) == []
-        await find_twice(clock, left, [b"late"])
-
-    run(scenario())
+async def test_a_start_on_a_full_disk_loses_and_repeats_none(tmp_path: Path, way: str) -> None:
+    clock = VirtualClock()
+    left = await kill_before_delivery(tmp_path, way, clock)
+    with full_disk():
+        async with Sandbox(clock=clock, dir=left) as sandbox:
+            await sandbox.advance(3)
+            assert stored(sandbox) == []
+    await find_twice(clock, left, [b"late"])
 
 
 @each_way
-def test_what_is_known_of_messages_that_are_gone_swallows_no_new_ones(tmp_path: Path, way: str) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
-            for number in range(3):
-                await send_late(sandbox, way, b"old", f"old{number}")
-            await sandbox.advance(3)
-            assert stored(sandbox) == [b"old"] * 3
-        # A power cut took the log, which the tables were ahead of.
-        shutil.rmtree(tmp_path / "broker-a" / "commitlog")
-        with full_disk(), pytest.raises(RmqctlError, match=r"broker-a .*File too large"):
-            Sandbox(clock=clock, dir=tmp_path)
-        async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
-            await send_late(sandbox, way, b"new", "new")
-        await find_twice(clock, tmp_path, [b"new"])
-
-    run(scenario())
+async def test_what_is_known_of_messages_that_are_gone_swallows_no_new_ones(tmp_path: Path, way: str) -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
+        for number in range(3):
+            await send_late(sandbox, way, b"old", f"old{number}")
+        await sandbox.advance(3)
+        assert stored(sandbox) == [b"old"] * 3
+    # A power cut took the log, which the tables were ahead of.
+    shutil.rmtree(tmp_path / "broker-a" / "commitlog")
+    with full_disk(), pytest.raises(RmqctlError, match=r"broker-a .*File too large"):
+        Sandbox(clock=clock, dir=tmp_path)
+    async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
+        await send_late(sandbox, way, b"new", "new")
+    await find_twice(clock, tmp_path, [b"new"])
 
 
 @each_way
-def test_a_message_whose_end_could_not_be_noted_comes_once(tmp_path: Path, way: str) -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
-            await send_late(sandbox, way, b"first", "1")
-            await send_late(sandbox, way, b"second", "2")
-            state, put = sandbox.brokers["broker-a"].state, sandbox.brokers["broker-a"].state.put
-            left: list[Path] = []
+async def test_a_message_whose_end_could_not_be_noted_comes_once(tmp_path: Path, way: str) -> None:
+    clock = VirtualClock()
+    async with Sandbox(clock=clock, dir=tmp_path / "one") as sandbox:
+        await send_late(sandbox, way, b"first", "1")
+        await send_late(sandbox, way, b"second", "2")
+        state, put = sandbox.brokers["broker-a"].state, sandbox.brokers["broker-a"].state.put
+        left: list[Path] = []
 
-            def refuse(table: str, key: str, value: Any) -> None:
-                raise RefusalError(ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
+        def refuse(table: str, key: str, value: Any) -> None:
+            raise RefusalError(ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
 
-            def interrupted(due: Any) -> None:
-                if due.body == b"first":
-                    deliver(due)
-                    state.put = refuse  # type: ignore[method-assign]
-                else:
-                    left.append(shutil.copytree(tmp_path / "one", tmp_path / "two"))
+        def interrupted(due: Any) -> None:
+            if due.body == b"first":
+                deliver(due)
+                state.put = refuse  # type: ignore[method-assign]
+            else:
+                left.append(shutil.copytree(tmp_path / "one", tmp_path / "two"))
 
-            deliver = interrupt(sandbox, way, interrupted)
-            await sandbox.advance(2.5)
-            state.put = put  # type: ignore[method-assign]
-            await sandbox.advance(2)
-        async with Sandbox(clock=clock, dir=left[0]) as sandbox:
-            await sandbox.advance(3)
-            assert stored(sandbox) == [b"first", b"second"]
-
-    run(scenario())
+        deliver = interrupt(sandbox, way, interrupted)
+        await sandbox.advance(2.5)
+        state.put = put  # type: ignore[method-assign]
+        await sandbox.advance(2)
+    async with Sandbox(clock=clock, dir=left[0]) as sandbox:
+        await sandbox.advance(3)
+        assert stored(sandbox) == [b"first", b"second"]
 
 
-def test_what_was_recalled_stays_so_when_killed_within_its_slot(tmp_path: Path) -> None:
+async def test_what_was_recalled_stays_so_when_killed_within_its_slot(tmp_path: Path) -> None:
     way = "timers"  # others can't be recalled
 
-    async def scenario() -> None:
-        clock, left = VirtualClock(), []
-        async with Sandbox(clock=clock, dir=tmp_path / "one", settings=SETTINGS) as sandbox:
-            await send_late(sandbox, way, b"wanted", "1")
-            handle = await send_late(sandbox, way, b"recalled", "2")
-            peer = await Peer.of_broker(sandbox)
-            await peer.ask_ok(RequestCode.RECALL_MESSAGE, producerGroup="P", topic="T", recallHandle=handle)
-            await peer.aclose()
-            interrupt(sandbox, way, lambda _: left.append(shutil.copytree(tmp_path / "one", tmp_path / "two")))
+    clock, left = VirtualClock(), []
+    async with Sandbox(clock=clock, dir=tmp_path / "one", settings=SETTINGS) as sandbox:
+        await send_late(sandbox, way, b"wanted", "1")
+        handle = await send_late(sandbox, way, b"recalled", "2")
+        peer = await Peer.of_broker(sandbox)
+        await peer.ask_ok(RequestCode.RECALL_MESSAGE, producerGroup="P", topic="T", recallHandle=handle)
+        await peer.aclose()
+        interrupt(sandbox, way, lambda _: left.append(shutil.copytree(tmp_path / "one", tmp_path / "two")))
+        await sandbox.advance(3)
+    for _ in range(2):
+        async with Sandbox(clock=clock, dir=left[0], settings=SETTINGS) as sandbox:
             await sandbox.advance(3)
-        for _ in range(2):
-            async with Sandbox(clock=clock, dir=left[0], settings=SETTINGS) as sandbox:
-                await sandbox.advance(3)
-                assert stored(sandbox) == [b"wanted"]
-
-    run(scenario())
+            assert stored(sandbox) == [b"wanted"]
