@@ -224,7 +224,7 @@ class BusyError(RmqctlError):
 
 
 class BugError(RmqctlError):
-    """An unexpected exception: a bug in rmqctl. Created only in rmqctl.cli.unforeseen."""
+    """An unexpected exception: a bug in rmqctl. Created only in rmqctl.cli.unexpected_errors."""
 
     name = "BUG"
 

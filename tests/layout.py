@@ -1,11 +1,14 @@
-"""Report files and folders that have grown too large: `python -m tests.layout FOLDER...`; exit code 1 if there are any.
+"""Report what makes a subject hard to find: `python -m tests.layout FOLDER...`; exit code 1 if there is anything.
 
 A file has at most 400 lines, a folder at most 30 modules. Folders with one file per request or per check may have more.
+The name of a public class is used once.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,8 +41,19 @@ def findings(root: Path, allowed: Iterable[Path] = ()) -> list[str]:
     return [sentence for path, sentence in large.items() if path not in allowed] + needless
 
 
+def repeated_names(root: Path) -> list[str]:
+    """Return a sentence for each name that several public classes under `root` have."""
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(path))
+    return [f"{name} is a class in {' and '.join(paths)}." for name, paths in sorted(homes.items()) if len(paths) > 1]
+
+
 if __name__ == "__main__":
-    found = [sentence for root in sys.argv[1:] for sentence in findings(Path(root), _TOO_LARGE)]
+    roots = [Path(name) for name in sys.argv[1:]]
+    found = [sentence for root in roots for sentence in (*findings(root, _TOO_LARGE), *repeated_names(root))]
     for sentence in found:
         print(sentence)
     sys.exit(bool(found))

@@ -1,10 +1,10 @@
-"""The check of sizes finds files and folders that are too large, and exceptions that are no longer needed."""
+"""The check of the layout finds what is too large, needless exceptions, and names with several meanings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.layout import MOST_LINES, MOST_MODULES, findings
+from tests.layout import MOST_LINES, MOST_MODULES, findings, repeated_names
 
 
 def test_large_files_and_folders_and_needless_exceptions_are_reported(tmp_path: Path) -> None:
@@ -18,3 +18,9 @@ def test_large_files_and_folders_and_needless_exceptions_are_reported(tmp_path: 
     assert findings(tmp_path, [tmp_path, large, tmp_path / "module_8.py"]) == [
         f"{tmp_path / 'module_8.py'} is no longer too large: remove its exception."
     ]
+
+
+def test_a_public_class_name_is_used_once(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Shared:\n    class Inner: ...\n\n\nclass _Own: ...\n")
+    (tmp_path / "b.py").write_text("class Shared: ...\nclass Inner: ...\nclass _Own: ...\n")
+    assert repeated_names(tmp_path) == [f"Shared is a class in {tmp_path / 'a.py'} and {tmp_path / 'b.py'}."]

@@ -13,9 +13,9 @@ from rmqctl.admin.groups.letters import count_letters, sum_letters
 from rmqctl.admin.groups.members import broker_names
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.groups.rules.backlog import count_unread
-from rmqctl.admin.groups.tables import fetch_cut_queues
+from rmqctl.admin.groups.tables import fetch_removed_queue_ends
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
 from rmqctl.admin.offsets.stored import by_queue
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
@@ -24,7 +24,7 @@ from rmqctl.model.group import GroupConfig, GroupConnections, RunningInfo
 from rmqctl.model.names import LMQ_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import exists
 from rmqctl.rules.retry_places import RetryPlace
@@ -44,7 +44,7 @@ class GroupDetails(Struct, frozen=True):
     """
 
     progress: GroupProgress
-    reading: Reading
+    reading: GroupReading
     at_ms: int
     connections: Mapping[str, GroupConnections | None]
     running: Answers[str, RunningInfo]
@@ -91,8 +91,8 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     failures += [Failure(mq.broker_name, f"messages of {mq}", error) for mq, error in cut.failed.items()]
     failures += [Failure(None, "route of the retry topic", error) for error in places.failed.values()]
     letters = sum_letters(dead.ok.values())
-    untold = reason_of(dead.failed.values()) if dead.failed else Unknown.BROKER_NOT_REGISTERED
-    hidden = untold if dead.failed or reading.orphans() else None
+    unknown = reason_of(dead.failed.values()) if dead.failed else Unknown.BROKER_NOT_REGISTERED
+    hidden = unknown if dead.failed or reading.orphans() else None
     progress = conclude(group, reading)
     return GroupDetails(
         progress=progress,
@@ -112,13 +112,13 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     )
 
 
-async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[MessageQueue, int]:
+async def _fetch_stored(client: Client, group: str, broker: BrokerData) -> dict[MessageQueue, int]:
     """Return all offsets that a broker stores for a group, also for topics and queues that no longer exist."""
     return by_queue(broker.broker_name, (await fetch_all_offsets(client, broker)).get(group, {}))
 
 
 async def _find_leftovers(
-    client: Client, brokers: Mapping[str, Broker], stored: Mapping[str, Mapping[MessageQueue, int]]
+    client: Client, brokers: Mapping[str, BrokerData], stored: Mapping[str, Mapping[MessageQueue, int]]
 ) -> tuple[dict[MessageQueue, int], Answers[MessageQueue, int]]:
     """Return the offsets of queues that are not in the routes of their topics, sorted.
 
@@ -134,5 +134,5 @@ async def _find_leftovers(
         for mq, offset in sorted(offsets.items())
         if mq.topic in gone or (mq.topic in routes.ok and not exists(mq, routes.ok[mq.topic]))
     }
-    cut = await fetch_cut_queues(client, brokers, [mq for mq in leftovers if mq.topic in routes.ok])
+    cut = await fetch_removed_queue_ends(client, brokers, [mq for mq in leftovers if mq.topic in routes.ok])
     return leftovers, Answers({mq: count_unread(queue, leftovers[mq]) for mq, queue in cut.ok.items()}, cut.failed)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted, listed
 
@@ -65,7 +65,7 @@ async def ask_any(keys: Iterable[K], call: Callable[[K], Awaitable[V]]) -> Answe
 
 def _named(key: object, error: RmqctlError) -> RmqctlError:
     """Replace "The peer" in an error by the broker's name, which decoders do not know."""
-    broker = next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, Broker)), None)
+    broker = next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, BrokerData)), None)
     if broker is None or not isinstance(error, RemoteProtocolError) or not error.sentence.startswith(_PEER):
         return error
     return error.reworded(broker.broker_name + error.sentence.removeprefix(_PEER))
@@ -93,7 +93,7 @@ def none_answered(failures: Iterable[tuple[str, RmqctlError]]) -> RmqctlError:
 _SHOWN = 10
 
 
-def by_broker_name(failed: Mapping[Broker, RmqctlError]) -> dict[str, RmqctlError]:
+def by_broker_name(failed: Mapping[BrokerData, RmqctlError]) -> dict[str, RmqctlError]:
     """Return the errors by broker name."""
     return {broker.broker_name: error for broker, error in failed.items()}
 
@@ -103,12 +103,12 @@ def failed_by_name(failures: Iterable[Failure]) -> dict[str, RmqctlError]:
     return {failure.broker_name or failure.what: failure.error for failure in failures}
 
 
-def not_found(error: NotFoundError, untold: Mapping[str, RmqctlError]) -> RmqctlError:
-    """Return the error; if servers in `untold` could not be read, theirs, because the thing may exist there."""
-    if not untold:
+def not_found(error: NotFoundError, unread: Mapping[str, RmqctlError]) -> RmqctlError:
+    """Return the error; if servers in `unread` could not be read, theirs, because the thing may exist there."""
+    if not unread:
         return error
     says = error.sentence.removesuffix(".").replace("does not exist", "was not found")
-    names, reason = listed(sorted(untold), _SHOWN), all_failed(untold.values())
+    names, reason = listed(sorted(unread), _SHOWN), all_failed(unread.values())
     return reason.reworded(f"{says}, but {names} could not be read. {reason.sentence}")
 
 
@@ -166,7 +166,7 @@ def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[
     Groups that only match a pattern and lack the requested topics are skipped. Raises the most important error when
     nothing was read.
     """
-    untold = failed_by_name(failures)
+    unread = failed_by_name(failures)
     failures += [
         Failure(None, f"group {name}", error)
         for name, error in answers.failed.items()
@@ -175,4 +175,4 @@ def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[
     try:
         return only_or_failed(answers)
     except NotFoundError as error:
-        raise not_found(error, untold) from None
+        raise not_found(error, unread) from None

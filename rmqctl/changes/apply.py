@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from rmqctl.model.plan import Plan
     from rmqctl.model.receipt import Who
 
-    from .applied import Applied
+    from .receipt_report import ReceiptReport
 
 
 async def apply_plan(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     wait_s: float | None, report: Callable[[str], None],
-) -> Applied:  # fmt: skip
+) -> ReceiptReport:  # fmt: skip
     """Apply a plan. `report` is called with a sentence about what is being waited for.
 
     Nothing is written when the plan is out of date (StaleError), or its subject cannot be read. Later failures are in
@@ -37,7 +37,7 @@ async def apply_plan(
     return await apply(client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report)
 
 
-async def look_again(client: Client, plan: Plan, *, strict: bool) -> Plan:
+async def refresh_plan(client: Client, plan: Plan, *, strict: bool) -> Plan:
     """Return a plan with what it would do now, for display; nothing is written.
 
     Raises StaleError when it is out of date, and what reading the group raises.

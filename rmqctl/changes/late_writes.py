@@ -38,7 +38,7 @@ def is_refusal(error: RmqctlError) -> bool:
     return isinstance(error, _REFUSALS)
 
 
-async def look_until_seen(client: Client, look: Callable[[], Awaitable[bool]]) -> None:
+async def read_until_seen(client: Client, look: Callable[[], Awaitable[bool]]) -> None:
     """Call `look` until it returns true, for at most LOOK_AGAIN_S and not after the client's deadline."""
     clock = client.clock
     until_s = clock.monotonic_s() + min(LOOK_AGAIN_S, client.deadline.remaining_s())

@@ -15,7 +15,7 @@ from rmqctl.errors import StaleError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Awaited, ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.text.words import counted
 
 # The reasons of a plan that only deletes offsets, and does not look up what these numbers are.
@@ -91,7 +91,7 @@ def _awaits_words(awaits: Awaited) -> str:
     return f"awaits the write of {awaits.receipt_id}"
 
 
-class Planned(Struct, frozen=True):
+class PlanReport(Struct, frozen=True):
     """A plan, and the failures of reading for it."""
 
     plan: Plan
@@ -168,7 +168,7 @@ def is_id(text: str) -> bool:
     return re.fullmatch(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}", text) is not None
 
 
-def cluster_label(brokers: Iterable[Broker], name_servers: Sequence[str]) -> str:
+def cluster_label(brokers: Iterable[BrokerData], name_servers: Sequence[str]) -> str:
     """Return a cluster's name in plans and in the journal; it does not depend on which name server answered."""
     names = ",".join(sorted({broker.cluster for broker in brokers}))
     return f"{names}@{';'.join(sorted(name_servers))}"

@@ -21,16 +21,16 @@ from rmqctl.model.plan import Consequence, Operation
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted, listed
 
-from .plan_parts import Planned
+from .plan_parts import PlanReport
 from .same_cluster import follow_receipt
 
 _Item = TypeVar("_Item", ReceiptItem, ConfigReceiptItem)
 
 
-async def plan_way_back(
+async def plan_change_undo(
     client: Client, receipt: Receipt, later: Sequence[str], *, assume_offline: bool, assume_same_cluster: bool,
     reason: str | None,
-) -> Planned:  # fmt: skip
+) -> PlanReport:  # fmt: skip
     """Return the plan of an undo. `later` are the ids of later changes that it overwrites, from find_later().
 
     Raises RefusedError if nothing was changed, and for a receipt of another cluster; and what plan_undo,
@@ -91,7 +91,7 @@ def find_later(journal: Journal, receipt: Receipt) -> list[str]:
     return found
 
 
-def with_later_sights(journal: Journal, receipt: Receipt) -> Receipt:
+def with_later_observations(journal: Journal, receipt: Receipt) -> Receipt:
     """Return a receipt in which an unknown write is confirmed if a later change of this machine found its target.
 
     That is the case after an undo that saw the write and reverted it.

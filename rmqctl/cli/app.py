@@ -56,7 +56,7 @@ def _run_root(argv: Sequence[str]) -> int:
         raise
     except Exception as error:  # noqa: BLE001 -- the last place to turn it into a sentence
         from .output.stdout import OutputError
-        from .unforeseen import explained
+        from .unexpected_errors import explained
 
         if isinstance(error, OutputError):
             drop_rest(sys.stdout)

@@ -200,14 +200,14 @@ class Invocation:
                         now_ms = client.clock.now_ms()
                         self._note_memory(note_sightings(client.name_servers, client.sightings, now_ms))
 
+        from rmqctl.cli.output.activity_line import ActivityLine
         from rmqctl.net.file_limit import require_files
 
         from .cluster_memory import note_sightings
-        from .output.waiting import Waiting
 
         # Otherwise asyncio would report its half-created event loop in its own words.
         require_files()
-        with Waiting(waiting, is_wanted=self.display.with_notes and not is_service):
+        with ActivityLine(waiting, is_wanted=self.display.with_notes and not is_service):
             return asyncio.run(run())
 
     async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:

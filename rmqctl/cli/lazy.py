@@ -96,7 +96,7 @@ class LazyGroup(TyperGroup):
         return None if self.prefix else next((known for known in COMMANDS if word in known.split()), None)
 
 
-class Command(TyperCommand):
+class CommandEntry(TyperCommand):
     """A command of the registry."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -116,7 +116,7 @@ def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
 
     module = import_module(module_name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=name, cls=Command, help=f"{summary}\n\n{module.HELP}")(expand_blocks(module.command))
+    app.command(name=name, cls=CommandEntry, help=f"{summary}\n\n{module.HELP}")(expand_blocks(module.command))
     made = get_command(app)
     made.params.extend(global_params())
     return cast("TyperCommand", made)

@@ -24,7 +24,7 @@ from rmqctl.errors import (
     UnreachableError,
 )
 from rmqctl.model.cluster_memory import Expectation, Sightings
-from rmqctl.model.route import Broker, ClusterInfo, TopicRoute
+from rmqctl.model.route import BrokerData, ClusterInfo, TopicRoute
 from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
 from rmqctl.net.stream import SocketStream, Stream, connect_tcp
 from rmqctl.net.tls import TlsFacts
@@ -225,7 +225,7 @@ class Client:
         finally:
             await stream.aclose()
 
-    def map_addresses(self, brokers: Sequence[Broker]) -> None:
+    def map_addresses(self, brokers: Sequence[BrokerData]) -> None:
         """Apply the address map to brokers that it names: from now on their registered addresses are mapped too."""
         for broker in brokers:
             for broker_id, address in broker.addresses.items():
@@ -234,7 +234,7 @@ class Client:
                 if name in self._address_map:
                     self._address_map[address] = self._address_map[name]
 
-    async def ask_broker(self, broker: Broker, command: Command) -> Answer:
+    async def ask_broker(self, broker: BrokerData, command: Command) -> Answer:
         """Return a broker's answer to a read: the master's, or a slave's when the master cannot be reached.
 
         Raises the master's error when neither answers.
@@ -253,7 +253,7 @@ class Client:
             raise AssertionError("a master was asked")
         raise first_error
 
-    def require_master(self, broker: Broker) -> str:
+    def require_master(self, broker: BrokerData) -> str:
         """Return the address of a broker's master. Raises UnreachableError with the reason where it has none."""
         address = broker.master_address
         if address is None:

@@ -36,7 +36,7 @@ async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
     return differences, silences
 
 
-async def find_untold(client: Client, topic: str | None = None) -> dict[str, RmqctlError]:
+async def find_silent_servers(client: Client, topic: str | None = None) -> dict[str, RmqctlError]:
     """Return by name the servers whose topics and groups are unknown: silent name servers and missing brokers.
 
     With a topic, only the missing brokers that may have queues of it.

@@ -23,7 +23,7 @@ from rmqctl.errors import (
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
-from rmqctl.model.sending import OutgoingMessage, SendResult
+from rmqctl.model.send_result import OutgoingMessage, SendResult
 from rmqctl.net.clock import wait_for
 from rmqctl.net.own_address import own_address
 from rmqctl.protocol import headers, sends
@@ -31,7 +31,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.versions import V5_0_0, version_name
-from rmqctl.rules.sending import next_queue, split_batches, writable_queues
+from rmqctl.rules.send_queues import next_queue, split_batches, writable_queues
 
 from .core import Client
 from .fresh_routes import FreshRoutes

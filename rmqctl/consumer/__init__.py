@@ -27,7 +27,7 @@ ids, and returns each client's queues. All members of a group must use the same 
 from __future__ import annotations
 
 from rmqctl.consumer.rules.subscriptions import make_subscription
-from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus
+from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Options as StrategyOptions
 from rmqctl.rules.allocate import Strategy, find_strategy

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from rmqctl.model.consuming import ConsumeStatus
+from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from rmqctl.client.broker_clock import sample_clock
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, RmqctlError
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew, middle_clock
 
 # The shortest round trip of these gives the bounds; old samples are discarded, because clocks drift.
@@ -35,7 +35,7 @@ class BrokerTime:
         self.errors: dict[str, RmqctlError] = {}
         self._refused: set[str] = set()
 
-    async def measure(self, brokers: Collection[Broker], *, sample_count: int = FIRST_SAMPLES) -> None:
+    async def measure(self, brokers: Collection[BrokerData], *, sample_count: int = FIRST_SAMPLES) -> None:
         """Ask each broker `sample_count` times, and forget other brokers. Never raises an error of the cluster."""
         names = {broker.broker_name for broker in brokers}
         for name in [name for name in self._samples if name not in names]:
@@ -43,12 +43,12 @@ class BrokerTime:
             self._skews.pop(name, None)
         await asyncio.gather(*(self._measure(broker, sample_count) for broker in brokers))
 
-    async def _measure(self, broker: Broker, sample_count: int) -> None:
+    async def _measure(self, broker: BrokerData, sample_count: int) -> None:
         for _ in range(sample_count):
             if not await self.sample(broker):
                 return
 
-    async def sample(self, broker: Broker) -> bool:
+    async def sample(self, broker: BrokerData) -> bool:
         """Ask a broker's master once; return whether it answered with its time."""
         name, address = broker.broker_name, broker.master_address
         if address is None or name in self._refused:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from rmqctl.model.group import ConsumeStatus
+from rmqctl.model.group import TopicConsumeStatus
 from rmqctl.net.clock import Clock
-from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.flow_control import FlowControl
 
 # The counters of each topic, by their index in a list.
 _PULLS, _PULLED, _PULL_MS, _BATCHES, _CONSUME_MS, _OK, _FAILED = range(7)
@@ -56,7 +56,7 @@ class Counters:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self.holds: dict[Hold, int] = {}
+        self.holds: dict[FlowControl, int] = {}
         self._now_s = clock.monotonic_s
         start_s = self._now_s()
         self._minute = _Window(start_s, _MINUTE_STEP_S, _MINUTE_STEPS)
@@ -78,11 +78,11 @@ class Counters:
         counts[_OK] += ok_count
         counts[_FAILED] += failed_count
 
-    def held(self, hold: Hold) -> None:
+    def held(self, hold: FlowControl) -> None:
         """Count a limit that applied."""
         self.holds[hold] = self.holds.get(hold, 0) + 1
 
-    def status(self, topic: str) -> ConsumeStatus:
+    def status(self, topic: str) -> TopicConsumeStatus:
         """Return a topic's rates over the last minute, and failures over the last hour.
 
         The time of a batch is the hour's mean if none finished in the last minute, as in Java.
@@ -90,7 +90,7 @@ class Counters:
         counts, now_s = self._counts(topic), self._now_s()
         minute_s, minute = self._minute.since(now_s, topic, counts)
         _, hour = self._hour.since(now_s, topic, counts)
-        return ConsumeStatus(
+        return TopicConsumeStatus(
             pull_rt_ms=_mean(minute[_PULL_MS], minute[_PULLS]),
             pull_tps=minute[_PULLED] / minute_s,
             consume_rt_ms=_mean(*((minute if minute[_BATCHES] else hour)[at] for at in (_CONSUME_MS, _BATCHES))),

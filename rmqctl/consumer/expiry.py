@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 _LEAST_PAUSE_S = 0.2
 
 
-class Running(NamedTuple, Generic[_T]):
+class RunningBatch(NamedTuple, Generic[_T]):
     """A batch that a listener is processing, and its age."""
 
     batch: _T
@@ -63,12 +63,12 @@ class Expiry(Generic[_T]):
             self._timer.cancel()
             self._look()
 
-    def running(self) -> list[Running[_T]]:
+    def running(self) -> list[RunningBatch[_T]]:
         """Return the running batches, the oldest first."""
         now_s = self._clock.monotonic_s()
         # list() of a dict's values is atomic for other threads; a loop over them is not.
         return sorted(
-            (Running(batch, now_s - started_s) for started_s, batch in list(self._running.values())),
+            (RunningBatch(batch, now_s - started_s) for started_s, batch in list(self._running.values())),
             key=lambda each: -each.age_s,
         )
 

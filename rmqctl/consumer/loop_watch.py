@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rmqctl.model.consuming import Trouble
+from rmqctl.model.consumption import ConsumerWarning
 
+from .consume_reporter import Report
 from .stacks import where
-from .telling import Report
 
 # The number of checks within the time after which a loop counts as blocked.
 _LOOKS = 5
@@ -28,13 +28,13 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class LoopWatch:
     """Checks repeatedly, from its own thread, that the running event loop answers, until it is closed.
 
-    That thread calls `report`, which must not raise; see Looks for the reports.
+    That thread calls `report`, which must not raise; see LoopChecks for the reports.
     """
 
     def __init__(self, limit_s: float, report: Report) -> None:
         loop_thread = threading.get_ident()
         self._step_s = limit_s / _LOOKS
-        self._looks = Looks(limit_s, report, lambda: where(loop_thread), _now())
+        self._looks = LoopChecks(limit_s, report, lambda: where(loop_thread), _now())
         self._loop = asyncio.get_running_loop()
         self._closed = threading.Event()
         self._answered_s: float | None = None
@@ -78,7 +78,7 @@ def _now() -> Moment:
     return Moment(time.clock_gettime(_CLOCK), time.process_time())
 
 
-class Looks:
+class LoopChecks:
     """Evaluates the checks of a loop, _LOOKS of which are planned in limit_s.
 
     A loop that does not answer for limit_s is reported once while it is blocked, with the place, and once when it runs
@@ -118,7 +118,7 @@ class Looks:
         self._asked_s = now.real_s
 
     def _tell(self, sentence: str) -> None:
-        self._report(Trouble.LOOP_BLOCKED, sentence)
+        self._report(ConsumerWarning.LOOP_BLOCKED, sentence)
 
     def _tell_missed(self, missed_s: float, busy_s: float) -> None:
         if busy_s >= missed_s / 2:
@@ -126,4 +126,4 @@ class Looks:
             self._tell(f"One call held the interpreter lock for {missed_s:.1f} s: {_MEANWHILE}.")
         else:
             sentence = f"The process was stopped or suspended for {missed_s:.1f} s: {_MEANWHILE}."
-            self._report(Trouble.STOOD_STILL, sentence)
+            self._report(ConsumerWarning.STOOD_STILL, sentence)

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.client_id import make_client_id
 from rmqctl.errors import RmqctlError, UnreachableError
-from rmqctl.model.consuming import Subscription
+from rmqctl.model.group import Subscription
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.net.own_address import own_address
-from rmqctl.protocol import consuming
+from rmqctl.protocol import consumer_requests
 
 from .broker_time import BrokerTime
 from .routes import Routes
@@ -36,7 +36,7 @@ def own_client_id(settings: ConsumerSettings) -> str:
     )  # fmt: skip
 
 
-class Heard(Struct, frozen=True):
+class HeartbeatAnswer(Struct, frozen=True):
     """The last answer of a broker's replica to a heartbeat.
 
     `at_ms` is when it last accepted one, None for never; `error` is why it did not accept the newest; `version` is its
@@ -54,7 +54,7 @@ class Heard(Struct, frozen=True):
 class _Line:
     """The heartbeats to one address."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: HeartbeatAnswer) -> None:
         self.heard = heard
         self.lock = asyncio.Lock()
         self.told = 0
@@ -166,11 +166,11 @@ class Membership:
         self._wanted += 1
         await asyncio.gather(*(self._tell(line, self._wanted) for line in lines if line.tried_at_s <= before_s))
 
-    def heard(self) -> list[Heard]:
+    def heard(self) -> list[HeartbeatAnswer]:
         """Return the last answer of each replica of each broker."""
         return [line.heard for line in self._lines.values()]
 
-    async def leave(self) -> list[Heard]:
+    async def leave(self) -> list[HeartbeatAnswer]:
         """Leave the group at all brokers that accepted a heartbeat; return those where that failed.
 
         Cancel `run()` before the call. No heartbeat is sent afterwards.
@@ -199,7 +199,7 @@ class Membership:
             del self._lines[address]
         for address, (broker_name, broker_id) in places.items():
             if address not in self._lines:
-                self._lines[address] = _Line(Heard(broker_name, broker_id, address))
+                self._lines[address] = _Line(HeartbeatAnswer(broker_name, broker_id, address))
         return list(self._lines.values())
 
     async def _tell(self, line: _Line, wanted: int) -> None:
@@ -209,7 +209,7 @@ class Membership:
                 return
             sending = self._wanted
             line.tried_at_s = self._client.clock.monotonic_s()
-            command = consuming.heartbeat(
+            command = consumer_requests.heartbeat(
                 self.client_id, self._settings.group, self._subscriptions.values(),
                 message_model=self._settings.message_model, consume_from=self._settings.consume_from,
             )  # fmt: skip
@@ -235,7 +235,7 @@ class Membership:
             line.is_tried_again = False
 
     async def _unregister(self, line: _Line) -> None:
-        command = consuming.unregister(self.client_id, self._settings.group)
+        command = consumer_requests.unregister(self.client_id, self._settings.group)
         try:
             await self._client.ask(line.heard.address, command, may_repeat=False)
         except RmqctlError as error:

@@ -103,7 +103,7 @@ class ProcessQueue:
         self._sizes.update(zip(messages, sizes, strict=False))  # equal lengths; a check would cost a tenth of the total
         if not is_next:
             self.max_offset_put = max(offsets if self.max_offset_put is None else [self.max_offset_put, *offsets])
-            self._begin_anew()
+            self._restart()
             return
         self.max_offset_put = offsets[-1]
         self.size_bytes += sum(sizes)
@@ -185,7 +185,7 @@ class ProcessQueue:
             was_done = is_done
         self._lists = kept
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Rebuild the order after offsets arrived out of order; done messages no longer count."""
         ordered = sorted(self._sizes.items(), key=lambda item: item[0].queue_offset)
         self._sizes.clear()

@@ -17,42 +17,42 @@ from rmqctl.client.producer import Producer
 from rmqctl.consumer.rules.rebalance import BY_PLACE
 from rmqctl.consumer.rules.subscriptions import retry_subscription
 from rmqctl.errors import UnreachableError
-from rmqctl.model.consuming import ConsumeResult, Subscription, Trouble
+from rmqctl.model.consumption import ConsumeResult, ConsumerWarning
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CLUSTERING
+from rmqctl.model.group import CLUSTERING, Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.net.tasks import stop_tasks
-from rmqctl.protocol.consuming import CLIENT_INNER_PRODUCER
+from rmqctl.protocol.consumer_requests import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy, class_of_strategy
 from rmqctl.rules.stuck_queues import Head
 from rmqctl.text.words import listed
 
+from .assigned_queues import AssignedQueues
 from .batch import Listener
 from .broker_time import BrokerTime
-from .concurrent import ConcurrentConsumption
-from .control import Control
+from .client_processor import ClientProcessor
+from .concurrent_consumption import ConcurrentConsumption
+from .consume_reporter import ConsumeReporter, Report
 from .counters import Counters
-from .holding import Holding
 from .local_offsets import LocalOffsets, local_offsets_path
 from .loop_watch import LoopWatch
 from .membership import Membership, own_client_id
+from .message_skipper import MessageSkipper
 from .offset_store import BrokerOffsets, OffsetStore
 from .process_queue import ProcessQueue
 from .rebalance import Rebalance
 from .retry_guard import RetryGuard
 from .routes import Routes
-from .send_back import SendBack
+from .send_back import SendBackRequests
 from .settings import ConsumerSettings
-from .skipping import Skipping
-from .telling import Report, Telling
 from .workers import find_fault
 
 _DRAIN_LOOK_S = 0.05
 
 
-class Unfinished(Struct, frozen=True):
+class UnackedMessages(Struct, frozen=True):
     """Pulled messages of one queue that are not acknowledged, whether the listener got them or not."""
 
     mq: MessageQueue
@@ -85,7 +85,7 @@ class PushConsumer:
         self._given = tuple(subscriptions)
         self._report = report
         self._on_broken = on_broken
-        self._telling = Telling(report, self.counters, settings.message_model)
+        self._telling = ConsumeReporter(report, self.counters, settings.message_model)
         self._tasks: list[asyncio.Task[None]] = []
         self._fresh_routes = FreshRoutes(client, settings.route_refresh_s)
         self.routes = Routes(self._fresh_routes)
@@ -93,9 +93,10 @@ class PushConsumer:
         self.membership = Membership(client, settings, self.client_id, self.routes, self.broker_time)
         self._retry_guard = RetryGuard(client, settings.group, self.client_id, report)
         self.offsets = self._make_store()
-        self.holding = Holding(
+        self.holding = AssignedQueues(
             client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
-            counters=self.counters, skipping=Skipping(settings, skip, self.broker_time.now_ms, report), report=report,
+            counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, report),
+            report=report,
         )  # fmt: skip
         self.rebalance = Rebalance(
             client, settings, self.membership, self.routes, strategy.allocate, self.holding,
@@ -103,7 +104,9 @@ class PushConsumer:
         )  # fmt: skip
         self.holding.on_lost = self.rebalance.wake
         self._consumption: ConcurrentConsumption | None = None
-        self._control = Control(strategy=class_of_strategy(strategy.name), report=partial(report, Trouble.RESET))
+        self._control = ClientProcessor(
+            strategy=class_of_strategy(strategy.name), report=partial(report, ConsumerWarning.RESET)
+        )
         # Offsets that could not be stored at the end.
         self.unstored: Sequence[Failure] = ()
         self._loop_watch: LoopWatch | None = None
@@ -123,7 +126,7 @@ class PushConsumer:
             nowhere = UnreachableError(listed(topics), "the name server has no broker of it")
             raise next(iter(self.routes.errors.values()), nowhere)
         for topic, error in self.routes.errors.items():
-            self._report(Trouble.ROUTE, f"{topic} is not consumed yet: {error.sentence}")
+            self._report(ConsumerWarning.ROUTE, f"{topic} is not consumed yet: {error.sentence}")
         await self.broker_time.measure(self.routes.brokers())
         for each in self._given:
             self.membership.subscribe(each)
@@ -135,7 +138,7 @@ class PushConsumer:
         if errors and len(errors) == len(heard):
             raise errors[0]
         producer = Producer(self.client, CLIENT_INNER_PRODUCER, routes=self._fresh_routes)
-        send_back = SendBack(
+        send_back = SendBackRequests(
             self.client, self.settings.group, producer, max_reconsume_times=self.settings.max_reconsume_times,
             timeout_s=self.settings.send_back_timeout_s, fallback_timeout_s=self.settings.fallback_timeout_s,
             guard=self._retry_guard,
@@ -162,7 +165,7 @@ class PushConsumer:
         if error is not None:
             self._on_broken(error)
 
-    async def drain(self, limit_s: float) -> list[Unfinished]:
+    async def drain(self, limit_s: float) -> list[UnackedMessages]:
         """Stop pulling, consume pulled messages, store offsets, leave the group; return unacknowledged messages.
 
         If cancelled, it leaves immediately; unfinished() then returns the unacknowledged messages.
@@ -235,10 +238,10 @@ class PushConsumer:
         if self._consumption is not None:
             self._consumption.expiry.set_timeout(seconds)
 
-    def unfinished(self) -> list[Unfinished]:
+    def unfinished(self) -> list[UnackedMessages]:
         """Return the pulled messages that are not acknowledged, by queue."""
         return [
-            Unfinished(mq, queue.first_offset, queue.count)
+            UnackedMessages(mq, queue.first_offset, queue.count)
             for mq, queue in sorted(self.holding.queues.items())
             if queue.first_offset is not None
         ]
@@ -261,7 +264,7 @@ class PushConsumer:
         """Undo one suspend()."""
         self.holding.resume()
 
-    # For Control
+    # For ClientProcessor
 
     @property
     def started_at_ms(self) -> int:

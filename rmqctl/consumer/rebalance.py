@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.rebalance import (
-    Kept,
     Share,
+    UnchangedReason,
     compute_moves,
     compute_share,
     find_expired,
@@ -22,19 +22,19 @@ from rmqctl.consumer.rules.rebalance import (
     share_of_all,
 )
 from rmqctl.errors import BrokerError, RmqctlError
-from rmqctl.model.consuming import Trouble
+from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.net.clock import pause, wait_for
-from rmqctl.protocol import bodies, consuming
+from rmqctl.protocol import bodies, consumer_requests
 from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 
+from .consume_reporter import Report
 from .membership import Membership
 from .routes import Routes
 from .settings import ConsumerSettings
-from .telling import Report
 
 # One broker gives the member list; another one is asked only if it fails.
 _BROKERS_ASKED = 3
@@ -42,7 +42,7 @@ _BROKERS_ASKED = 3
 _RETRY_S = 1.0
 
 
-class Owner(Protocol):
+class RebalanceOwner(Protocol):
     """The consumer that holds the queues."""
 
     def held(self) -> Mapping[MessageQueue, int]:
@@ -90,10 +90,10 @@ class Rebalance:
         membership: Membership,
         routes: Routes,
         allocate: Allocate,
-        owner: Owner,
+        owner: RebalanceOwner,
         *,
         by_place: bool = False,
-        shuffle: Callable[[list[Broker]], object] = random.shuffle,
+        shuffle: Callable[[list[BrokerData]], object] = random.shuffle,
         report: Report = lambda _, __: None,
         on_ids: Callable[[str, Collection[str]], None] = lambda _, __: None,
     ) -> None:
@@ -176,9 +176,11 @@ class Rebalance:
     def _tell(self, outcome: TopicBalance) -> None:
         """Report a failing strategy, once while it fails in the same way."""
         share, before = outcome.share, self.outcomes.get(outcome.topic)
-        if share.kept is Kept.STRATEGY_FAILED and (before is None or before.share != share):
+        if share.kept is UnchangedReason.STRATEGY_FAILED and (before is None or before.share != share):
             reason = (share.detail or "").rstrip(".")
-            self._report(Trouble.STRATEGY, f"{outcome.topic} keeps its shares, because the strategy failed: {reason}.")
+            self._report(
+                ConsumerWarning.STRATEGY, f"{outcome.topic} keeps its shares, because the strategy failed: {reason}."
+            )
 
     async def _each(
         self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]
@@ -199,7 +201,9 @@ class Rebalance:
         at_ms, route = self._client.clock.now_ms(), self._routes.route(topic)
         if route is None:
             error = self._routes.errors.get(topic)
-            return TopicBalance(topic, at_ms, Share(kept=Kept.NO_ROUTE, detail=error.sentence if error else None))
+            return TopicBalance(
+                topic, at_ms, Share(kept=UnchangedReason.NO_ROUTE, detail=error.sentence if error else None)
+            )
         queues = sort_queues(route.readable_queues())
         if self._settings.message_model == BROADCASTING or not queues:
             return TopicBalance(topic, at_ms, share_of_all(queues))
@@ -208,7 +212,7 @@ class Rebalance:
         except RmqctlError as error:
             if isinstance(error, BrokerError):
                 self._membership.beat_soon()  # it knows no member of the group, so not us either
-            return TopicBalance(topic, at_ms, Share(kept=Kept.NO_CLIENTS, detail=error.sentence))
+            return TopicBalance(topic, at_ms, Share(kept=UnchangedReason.NO_CLIENTS, detail=error.sentence))
         if self._membership.client_id not in ids:
             # The broker has lost us, after a restart or a lost connection; other members have taken our queues.
             self._membership.beat_soon()
@@ -226,7 +230,7 @@ class Rebalance:
         for broker in brokers[:_BROKERS_ASKED]:
             try:
                 answer = await self._client.ask(
-                    broker.read_addresses[0], consuming.get_consumer_ids(self._settings.group)
+                    broker.read_addresses[0], consumer_requests.get_consumer_ids(self._settings.group)
                 )
                 return broker.broker_name, bodies.decode_consumer_ids(answer.body)
             except RmqctlError as error:

@@ -9,15 +9,15 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
 from rmqctl.client.core import Client
-from rmqctl.consumer.rules.retry_locks import LOCK_S, Hindrance, Told, Verdict, judge
+from rmqctl.consumer.rules.retry_locks import LOCK_S, MemberReport, PossibleLocker, RetryPermission, judge
 from rmqctl.errors import BrokerError, RmqctlError
-from rmqctl.model.consuming import Trouble
-from rmqctl.model.route import Broker
+from rmqctl.model.consumption import ConsumerWarning
+from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import wait_for
-from rmqctl.protocol import bodies, consuming, headers
+from rmqctl.protocol import bodies, consumer_requests, headers
 from rmqctl.protocol.versions import version_ordinal
 
-from .telling import Report
+from .consume_reporter import Report
 
 # Older brokers do not check locks.
 _LOOKS_AT_LOCKS = version_ordinal(5, 1, 1)
@@ -42,8 +42,8 @@ class RetryGuard:
         self._there_s: dict[str, dict[str, float]] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._changed_s = float("-inf")
-        self._told: dict[str, Told] = {}
-        self._looks: dict[str, tuple[float, Verdict]] = {}
+        self._told: dict[str, MemberReport] = {}
+        self._looks: dict[str, tuple[float, RetryPermission]] = {}
         self._gate = asyncio.Lock()
         self._doubted: set[str] = set()
         self._has_warned = False
@@ -64,7 +64,7 @@ class RetryGuard:
     def _all_listed(self) -> frozenset[str]:
         return frozenset[str]().union(*self._listed.values())
 
-    async def find_hindrances(self, brokers: Iterable[Broker]) -> dict[str, Hindrance]:
+    async def find_hindrances(self, brokers: Iterable[BrokerData]) -> dict[str, PossibleLocker]:
         """Return a member that may hold locks, by the name of each broker where one may."""
         wanted = list(brokers)
         # Failures arrive in bursts: concurrent callers wait for the same check.
@@ -78,7 +78,7 @@ class RetryGuard:
         look = self._looks.get(broker_name)
         return look is not None and now_s - look[0] < _LOOK_S
 
-    async def _look(self, brokers: Collection[Broker]) -> None:
+    async def _look(self, brokers: Collection[BrokerData]) -> None:
         """Ask brokers for members, and each member once how it consumes; store a verdict on each broker."""
         listed = {
             broker: ids
@@ -97,17 +97,17 @@ class RetryGuard:
         await self._ask_all(through)
         now_s = self._now_s()
         for broker in brokers:
-            name, verdict = broker.broker_name, Verdict(None)
+            name, verdict = broker.broker_name, RetryPermission(None)
             if broker in listed:
                 verdict = judge(name, self._there_s[name], self._told, now_s=now_s, changed_s=self._changed_s)
                 self._tell(verdict)
             self._looks[name] = now_s, verdict
 
-    async def _fetch_ids(self, broker: Broker) -> tuple[str, ...] | None:
+    async def _fetch_ids(self, broker: BrokerData) -> tuple[str, ...] | None:
         """Return the members that a broker lists; None if it ignores locks or cannot be reached."""
         if broker.master_address is None:
             return None
-        asking = self._client.ask(broker.master_address, consuming.get_consumer_ids(self._group))
+        asking = self._client.ask(broker.master_address, consumer_requests.get_consumer_ids(self._group))
         try:
             answer = await wait_for(self._client.clock, asking, _ASKING_S)
         except BrokerError:
@@ -151,15 +151,15 @@ class RetryGuard:
         held_at_s = {} if before is None else {**before.held_at_s}
         if is_orderly:
             held_at_s |= dict.fromkeys((mq.broker_name for mq in info.process_queues), now_s)
-        self._told[client_id] = Told(now_s, is_orderly, held_at_s)
+        self._told[client_id] = MemberReport(now_s, is_orderly, held_at_s)
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _tell(self, verdict: RetryPermission) -> None:
         """Report a group with both kinds of members once, and each member that does not report its kind once."""
         hindrance = verdict.hindrance
         if hindrance is not None and hindrance.is_orderly and not self._has_warned:
             self._has_warned = True
             self._report(
-                Trouble.GROUP,
+                ConsumerWarning.GROUP,
                 f"{hindrance.client_id} consumes orderly, but this member of group {self._group} does not: brokers "
                 "from 5.1.1 on can make dead letters of retries. Make all members consume in the same way.",
             )
@@ -167,7 +167,7 @@ class RetryGuard:
             if client_id not in self._doubted:
                 self._doubted.add(client_id)
                 self._report(
-                    Trouble.GROUP,
+                    ConsumerWarning.GROUP,
                     f"{client_id} does not report whether it consumes orderly: if it does, retries that are sent as "
                     f"new messages end in %DLQ%{self._group}.",
                 )
@@ -176,17 +176,17 @@ class RetryGuard:
         return self._client.clock.monotonic_s()
 
 
-def _silent(before: Told | None, now_s: float) -> Told:
+def _silent(before: MemberReport | None, now_s: float) -> MemberReport:
     """Return the state of a member that did not answer this time; facts about an orderly one are kept."""
     if before is None:
-        return Told(now_s, None, silent_since_s=now_s)
+        return MemberReport(now_s, None, silent_since_s=now_s)
     if before.is_orderly:
         return before
     since_s = before.silent_since_s if before.is_orderly is None else None
-    return Told(now_s, None, before.held_at_s, now_s if since_s is None else since_s)
+    return MemberReport(now_s, None, before.held_at_s, now_s if since_s is None else since_s)
 
 
-def explain(hindrances: Iterable[tuple[str, Hindrance]], group: str) -> str:
+def explain(hindrances: Iterable[tuple[str, PossibleLocker]], group: str) -> str:
     """Return why a retry is not sent as a new message, and what to do about it."""
     found = sorted(hindrances, key=lambda each: (not each[1].is_orderly, each))
     broker_name, first = found[0]

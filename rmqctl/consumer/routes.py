@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.errors import RmqctlError
-from rmqctl.model.route import MASTER_ID, Broker, TopicRoute
+from rmqctl.model.route import MASTER_ID, BrokerData, TopicRoute
 
 
 class Routes:
@@ -16,7 +16,7 @@ class Routes:
     def __init__(self, fresh: FreshRoutes) -> None:
         self._fresh = fresh
         self._routes: dict[str, TopicRoute] = {}
-        self._brokers: dict[str, Broker] = {}
+        self._brokers: dict[str, BrokerData] = {}
         # Why topics have no route.
         self.errors: dict[str, RmqctlError] = {}
 
@@ -41,7 +41,7 @@ class Routes:
         """Return the route of a topic, None while it has none."""
         return self._routes.get(topic)
 
-    def brokers(self) -> Collection[Broker]:
+    def brokers(self) -> Collection[BrokerData]:
         """Return all brokers of all routes."""
         return self._brokers.values()
 

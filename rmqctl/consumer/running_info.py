@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from rmqctl.model.consuming import Subscription
-from rmqctl.model.group import CONSUME_PASSIVELY, ConsumeStatus
+from rmqctl.model.group import CONSUME_PASSIVELY, Subscription, TopicConsumeStatus
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol.consuming import subscription_data
+from rmqctl.protocol.consumer_requests import subscription_data
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.versions import OUR_VERSION, version_name
-from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.flow_control import FlowControl
 from rmqctl.rules.stuck_queues import Head, note_of_head
 
 from .process_queue import ProcessQueue
@@ -34,7 +33,7 @@ class HeldQueue(Struct, frozen=True):
     taken_at_ms: int
 
 
-class Running(Struct, frozen=True, kw_only=True):
+class ConsumerState(Struct, frozen=True, kw_only=True):
     """The values that the answer is built from.
 
     `strategy` and `listener` are names for people; `holds` counts how often each limit of flow control applied; `heads`
@@ -49,13 +48,13 @@ class Running(Struct, frozen=True, kw_only=True):
     listener: str
     subscriptions: Iterable[Subscription]
     queues: Mapping[MessageQueue, HeldQueue]
-    statuses: Mapping[str, ConsumeStatus]
-    holds: Mapping[Hold, int]
+    statuses: Mapping[str, TopicConsumeStatus]
+    holds: Mapping[FlowControl, int]
     heads: Mapping[MessageQueue, Head] = {}
     stacks: str | None = None
 
 
-def encode_running_info(running: Running) -> bytes:
+def encode_running_info(running: ConsumerState) -> bytes:
     """Return the body. Clients of 4.9 write the same, except for `mqPopTable` and `userConsumerInfo` of 5.x."""
     return dumps(
         {
@@ -77,7 +76,7 @@ def encode_running_info(running: Running) -> bytes:
     )
 
 
-def properties(running: Running) -> dict[str, str]:
+def properties(running: ConsumerState) -> dict[str, str]:
     """Return the settings under the names of DefaultMQPushConsumer's fields, where they exist here."""
     settings = running.settings
     since_ms = settings.consume_timestamp_ms
@@ -148,7 +147,7 @@ def _process_queue_info(held: HeldQueue) -> dict[str, Any]:
     }
 
 
-def _consume_status(status: ConsumeStatus) -> dict[str, float]:
+def _consume_status(status: TopicConsumeStatus) -> dict[str, float]:
     return {
         "consumeFailedMsgs": status.consume_failed_count,
         "consumeFailedTPS": status.consume_failed_tps,

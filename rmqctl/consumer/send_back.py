@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
-from rmqctl.consumer.rules.retry_locks import Hindrance
+from rmqctl.consumer.rules.retry_locks import PossibleLocker
 from rmqctl.errors import DeadlineError, RefusedError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import sends
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.sending import writable_queues
+from rmqctl.rules.send_queues import writable_queues
 
 from .retry_guard import RetryGuard, explain
 
@@ -21,7 +21,7 @@ from .retry_guard import RetryGuard, explain
 _MAX_RECONSUME_TIMES = 16
 
 
-class SendBack:
+class SendBackRequests:
     """Sends messages of a group back, each by its own request: to the broker that stored it, else as a new message.
 
     `fallback_count` counts the new messages. `guard` finds the brokers that would make a new message a dead letter;
@@ -111,7 +111,7 @@ class SendBack:
         chosen = random.choice(free)  # noqa: S311
         await self._producer.send_message(topic, made, mq=chosen, timeout_s=self._fallback_timeout_s)
 
-    async def _find_hindrances(self, topic: str) -> Mapping[str, Hindrance]:
+    async def _find_hindrances(self, topic: str) -> Mapping[str, PossibleLocker]:
         """Return the brokers of the retry topic that would make this a dead letter, each with the hindering member."""
         if self._guard is None:
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.model.consuming import ConsumeFromWhere
+from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.group import CLUSTERING
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
-from rmqctl.model.consuming import ConsumeStatus
+from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.net.clock import Clock
 
 from .batch import ALL, Batch, Listener

@@ -20,10 +20,10 @@ from rmqctl.model.group import CPP
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import MASTER_ID, Broker
+from rmqctl.model.route import MASTER_ID, BrokerData
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.message_filters.tags import tag_code
-from rmqctl.rules.pop_checkpoints import Unrevived
+from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.text.words import listed
 
 from .facts import FilterSample, GroupFacts
@@ -38,7 +38,7 @@ _SLAVES = "slaveReadEnable"
 _K = TypeVar("_K")
 
 
-class CloserLook(Struct, frozen=True):
+class BacklogReading(Struct, frozen=True):
     """A group's facts with details of its backlog. `unknown` is the reason why some of them are missing."""
 
     facts: GroupFacts
@@ -46,11 +46,11 @@ class CloserLook(Struct, frozen=True):
     unknown: str | None = None
 
 
-async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, Broker]) -> CloserLook:
+async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, BrokerData]) -> BacklogReading:
     """Read the backlog details of a group with members. Each broker is asked only once for its own values."""
     has_cpp = any(CPP in member.languages for member in facts.members)
     if not facts.is_online or not (facts.is_popping or has_cpp or any(row.lag for row in facts.rows)):
-        return CloserLook(facts)  # accounts without the right to read settings do not need it for these groups
+        return BacklogReading(facts)  # accounts without the right to read settings do not need it for these groups
     settings = await ask_all(facts.connections, lambda name: settings_once(client, brokers[name]))
     # Older brokers do not support pop.
     popped = [name for name in settings.ok if facts.is_popping and facts.broker_versions.get(name, 0) >= V5_0_0]
@@ -60,7 +60,7 @@ async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, B
     moving = [] if facts.is_popping else [name for name, told in settings.ok.items() if told.get(_SLAVES) == "true"]
     masters = {name: address for name in moving if (address := brokers[name].master_address) is not None}
 
-    async def unrevived(name: str) -> Unrevived:
+    async def unrevived(name: str) -> UnrevivedRecords:
         return await client.once(("unrevived", name), lambda: fetch_unrevived(client, brokers[name]))
 
     async def tag_codes(place: tuple[MessageQueue, int]) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, B
     silent = sorted({each.broker_name or "" for each in failures})
     reasons = [f"{listed(silent)} did not answer every request"] * bool(silent)
     reasons += [f"{listed(hidden)} stores pops where they cannot be read"] * bool(hidden)
-    return CloserLook(
+    return BacklogReading(
         replace(
             facts,
             broker_settings=settings.ok,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers.probe import measure_clock
 from rmqctl.admin.groups.members import addresses_of
-from rmqctl.admin.offsets.reading import Reading
+from rmqctl.admin.offsets.reading import GroupReading
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.diagnose.clocks import GroupClocks, measure_members
@@ -22,7 +22,7 @@ from .facts import GroupFacts
 async def measure_clocks(
     client: Client,
     every: Sequence[GroupFacts],
-    readings: Sequence[Reading],
+    readings: Sequence[GroupReading],
     later: Mapping[str, Mapping[str, RunningInfo]],
     *,
     is_probe: bool,
@@ -69,7 +69,7 @@ def _told(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo]) -
     return tuple(told[client_id] for told in (facts.running, later) if client_id in told)
 
 
-def _through(reading: Reading) -> dict[str, str]:
+def _through(reading: GroupReading) -> dict[str, str]:
     """Return the address of a broker that sees each client id, without ids that are used by two clients."""
     through = addresses_of((view.address, view.connections) for view in reading.views.values())
     counts = [Counter(member.client_id for member in found.members) for found in reading.connections()]

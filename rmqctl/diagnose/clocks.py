@@ -9,7 +9,7 @@ from msgspec import Struct
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.progress import QueueProgress
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
-from rmqctl.rules.member_clock import Consumed, member_clock
+from rmqctl.rules.member_clock import ConsumedMessage, member_clock
 from rmqctl.rules.member_settings import member_settings
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import listed
@@ -67,7 +67,7 @@ def measure_members(
     looks: Mapping[str, Sequence[RunningInfo]], rows: Sequence[QueueProgress], brokers: Mapping[str, SkewBounds]
 ) -> dict[str, ClockBounds]:
     """Return the bounds of each member's clock, from its answers and from its progress in each queue."""
-    consumed: dict[str, list[Consumed]] = {}
+    consumed: dict[str, list[ConsumedMessage]] = {}
     for row in rows:
         broker = brokers.get(row.mq.broker_name)
         client_id = row.client_ids[0] if len(row.client_ids) == 1 else ""
@@ -76,7 +76,7 @@ def measure_members(
     return {client_id: member_clock(answers, consumed.get(client_id, ())) for client_id, answers in looks.items()}
 
 
-def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iterator[Consumed]:
+def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iterator[ConsumedMessage]:
     """Return when a member finished the last message before the stored offset, if it has passed that offset itself.
 
     A member never consumes messages that its filter leaves out, but it pulls again after passing them.
@@ -88,10 +88,10 @@ def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iter
         return
     takes_all = any(each.topic == row.mq.topic and each.filter_key == ("TAG", "*") for each in told.subscriptions)
     if takes_all and held.last_consume_at_ms is not None:
-        yield Consumed(held.last_consume_at_ms, stored_at_ms, broker)
+        yield ConsumedMessage(held.last_consume_at_ms, stored_at_ms, broker)
     interval_ms = member_settings(told).pull_interval_ms
     if held.last_pull_at_ms is not None and interval_ms is not None:
-        yield Consumed(held.last_pull_at_ms + interval_ms, stored_at_ms, broker)
+        yield ConsumedMessage(held.last_pull_at_ms + interval_ms, stored_at_ms, broker)
 
 
 def skew_words(bounds: ClockBounds) -> str:

@@ -21,10 +21,10 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
-from rmqctl.rules.pop_checkpoints import Unrevived
+from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.rules.retry_places import RetryPlace
-from rmqctl.rules.stuck_queues import Motion, Verdict, Watched
-from rmqctl.whatif.scene import Scene
+from rmqctl.rules.stuck_queues import Motion, StuckVerdict, Watched
+from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 
 class TopicFacts(Struct, frozen=True):
@@ -64,7 +64,7 @@ class QueueMotion(Struct, frozen=True):
     client_id: str | None
     watched: Watched
     passed_ms: int = 0
-    verdict: Verdict | None = None
+    verdict: StuckVerdict | None = None
     is_exhausted: bool = False
 
     @property
@@ -108,7 +108,7 @@ class GroupFacts(Struct, frozen=True):
     queues that do not exist; `leftovers` lists them where the group was read in full).
 
     Where members were asked: `members` as brokers see them, `running` their own reports by client id, `silent` the
-    reasons why others did not answer, `rows` by queue, `scene` for the shares of queues. `clocks` are empty if not
+    reasons why others did not answer, `rows` by queue, `snapshot` for the shares of queues. `clocks` are empty if not
     measured. `put_rates` are messages per second by queue over `sampled_s`, None if not measured. `closed_brokers` are
     brokers of a subscribed topic without read permission, by topic. `unserved_brokers` are brokers without a connected
     member although other brokers have some, if members were not asked. `motions` compare two readings; with one, they
@@ -133,7 +133,7 @@ class GroupFacts(Struct, frozen=True):
     running: Mapping[str, RunningInfo] = {}
     silent: Mapping[str, str] = {}
     rows: tuple[QueueProgress, ...] = ()
-    scene: Scene | None = None
+    snapshot: GroupSnapshot | None = None
     put_rates: Mapping[MessageQueue, float] | None = None
     sampled_s: float = 0.0
     dead_letter_count: int | None = None
@@ -147,7 +147,7 @@ class GroupFacts(Struct, frozen=True):
     proxied: Mapping[str, GroupConnections | None] = {}
     silent_proxies: tuple[str, ...] = ()
     broker_settings: Mapping[str, Mapping[str, str]] = {}
-    unrevived: Mapping[str, Unrevived] = {}
+    unrevived: Mapping[str, UnrevivedRecords] = {}
     filter_samples: Mapping[str, FilterSample] = {}
     read_elsewhere: Mapping[MessageQueue, int] = {}
     stored_topics: frozenset[str] = frozenset()
@@ -170,7 +170,7 @@ class GroupFacts(Struct, frozen=True):
     @property
     def is_popping(self) -> bool:
         """Whether members pop, so that brokers distribute single messages."""
-        return self.scene is not None and self.scene.live is not None and self.scene.live.is_popping
+        return self.snapshot is not None and self.snapshot.live is not None and self.snapshot.live.is_popping
 
     @property
     def sends_back(self) -> bool:
@@ -213,7 +213,7 @@ class GroupFacts(Struct, frozen=True):
     @property
     def knows_holders(self) -> bool:
         """Whether every queue's holder is known: all brokers and members answered, and members report their queues."""
-        live = None if self.scene is None else self.scene.live
+        live = None if self.snapshot is None else self.snapshot.live
         return (
             self.is_online
             and (live is None or not live.silent_brokers)

@@ -19,7 +19,7 @@ from rmqctl.text.words import counted, listed
 from .finding import SEVERITIES, Check, Finding, Need, Severity
 
 if TYPE_CHECKING:
-    from .look import Diagnosis, Look
+    from .diagnosis import Diagnosis, DiagnosisRound
 
 # Most groups with a section; with few groups, those without findings have one too.
 _MOST_SECTIONS, _FEW_GROUPS = 50, 10
@@ -123,8 +123,8 @@ class PageView(Struct, frozen=True):
 
 
 def make_view(
-    found: Look, checks: Sequence[Check], *, is_shown: Callable[[Finding], bool], scope: Sequence[str], version: str,
-    failures: Sequence[Failure], warnings: Sequence[str] = (),
+    found: DiagnosisRound, checks: Sequence[Check], *, is_shown: Callable[[Finding], bool], scope: Sequence[str],
+    version: str, failures: Sequence[Failure], warnings: Sequence[str] = (),
 ) -> PageView:  # fmt: skip
     """Make the view of a look: groups and findings the worst first.
 
@@ -180,7 +180,7 @@ def _counts(findings: Sequence[Finding]) -> dict[str, int]:
     return {each: counts[each] for each in SEVERITIES}
 
 
-def _extent(found: Look, checks: Sequence[Check]) -> list[str]:
+def _extent(found: DiagnosisRound, checks: Sequence[Check]) -> list[str]:
     times = [one.facts.at_ms for one in found.diagnoses]
     if not times:
         return ["No consumer groups."]
@@ -197,7 +197,7 @@ def _extent(found: Look, checks: Sequence[Check]) -> list[str]:
     return said
 
 
-def _verdict(found: Look, hidden_count: int, *, is_whole: bool) -> str:
+def _verdict(found: DiagnosisRound, hidden_count: int, *, is_whole: bool) -> str:
     """Return sentences on everything that the counts leave out."""
     parts = [f"{hidden_count} not shown (--severity)."] * bool(hidden_count)
     if any(one.unknown for one in found.diagnoses):

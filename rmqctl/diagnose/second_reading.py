@@ -14,7 +14,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState, RunningInfo
-from rmqctl.observe.stuck_scan import GroupLook, StuckScan, conclude_looks, make_look
+from rmqctl.observe.stuck_scan import GroupScan, StuckScan, conclude_scans, make_group_scan
 
 from .facts import QueueMotion
 
@@ -23,7 +23,7 @@ class FirstReading(Struct, frozen=True):
     """The first reading of one group, with its time."""
 
     details: GroupDetails
-    look: GroupLook
+    look: GroupScan
 
 
 class SecondReadings(Struct, frozen=True):
@@ -40,7 +40,7 @@ class SecondReadings(Struct, frozen=True):
 
 def first_reading(client: Client, details: GroupDetails, began_s: float) -> FirstReading:
     """Return a reading that ends now, for comparison with a second one."""
-    return FirstReading(details, make_look(client, details.reading, details.progress, began_s))
+    return FirstReading(details, make_group_scan(client, details.reading, details.progress, began_s))
 
 
 async def read_again(
@@ -64,18 +64,18 @@ async def read_again(
     return SecondReadings(motions, running, unknown, tuple(failures))
 
 
-async def _watch(client: Client, group: str, first: FirstReading, topics: Sequence[str]) -> tuple[GroupLook, StuckScan]:
+async def _watch(client: Client, group: str, first: FirstReading, topics: Sequence[str]) -> tuple[GroupScan, StuckScan]:
     began_s = client.clock.monotonic_s()
     reading = await read_group(client, group, topics)
-    last = make_look(client, reading, conclude(group, reading), began_s)
-    return last, await conclude_looks(client, group, first.look, last, with_pops=False)
+    last = make_group_scan(client, reading, conclude(group, reading), began_s)
+    return last, await conclude_scans(client, group, first.look, last, with_pops=False)
 
 
 def _identity(failure: Failure) -> tuple[str | None, str, type[RmqctlError]]:
     return failure.broker_name, failure.what, type(failure.error)
 
 
-def _motions(first: GroupLook, last: GroupLook, scan: StuckScan) -> tuple[QueueMotion, ...]:
+def _motions(first: GroupScan, last: GroupScan, scan: StuckScan) -> tuple[QueueMotion, ...]:
     passed_ms = round((last.began_s - first.began_s) * 1000)
     judged = {
         (each.progress.mq, None if each.holder is None else each.holder.client_id): each.verdict for each in scan.queues

@@ -12,7 +12,7 @@ from rmqctl.rules.totals import Total
 from rmqctl.text.durations import exact_duration, short_duration
 
 from .limits import GateStatus, LimitKind, LimitResult, judge_findings
-from .readings import Assignment, GroupReport
+from .readings import GroupAssignment, GroupReport
 
 # Clients ask for routes every 30 s, rebalance every 20 s, and send heartbeats every 30 s: a finding that lasts longer
 # is not the effect of a rebalance. rmqctl diagnose waits as long before it reads a group again.
@@ -27,7 +27,7 @@ class _Past(Struct, frozen=True):
     """
 
     ended_s: float
-    assignment: Assignment | None = None
+    assignment: GroupAssignment | None = None
     stable_since_s: float | None = None
     broken: str = ""
     seen_since_s: dict[tuple[str, str], float] = {}

@@ -35,8 +35,8 @@ from .limits import (
 if TYPE_CHECKING:
     # Imported when a limit needs them.
     from rmqctl.admin.groups.letter_list import GroupLetters, LetterList
+    from rmqctl.diagnose.diagnosis import Diagnosis
     from rmqctl.diagnose.finding import Check, Finding
-    from rmqctl.diagnose.look import Diagnosis
 
 # More would only compete for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
@@ -60,7 +60,7 @@ class CheckTarget(Struct, frozen=True):
         return bool(self.topics) and is_pattern(self.group)
 
 
-class Assignment(Struct, frozen=True):
+class GroupAssignment(Struct, frozen=True):
     """The members of a group, and those that hold each queue."""
 
     client_ids: frozenset[str]
@@ -77,7 +77,7 @@ class GroupReport(Struct, frozen=True):
     group: str
     target: CheckTarget
     results: tuple[LimitResult, ...] = ()
-    assignment: Assignment | None = None
+    assignment: GroupAssignment | None = None
     findings: tuple[Finding, ...] | None = None
     open_count: int = 0
     error: RmqctlError | None = None
@@ -197,19 +197,19 @@ async def _diagnose(
             by_topics[topics].append(group)
     if not by_topics:
         return Answers({}, {})
-    from rmqctl.diagnose.look import look_at
+    from rmqctl.diagnose.diagnosis import diagnose_groups
 
     ok: dict[_Place, Diagnosis] = {}
     failed: dict[_Place, RmqctlError] = {}
     for topics, groups in by_topics.items():
         try:
-            look = await look_at(client, groups, topics, checks, sample_s=_SAMPLE_S)
+            look = await diagnose_groups(client, groups, topics, checks, sample_s=_SAMPLE_S)
         except RmqctlError as error:
             failed |= {(group, topics): error for group in groups}
             continue
         ok |= {(one.facts.group, topics): one for one in look.diagnoses}
-        untold = {failure.what: failure.error for failure in look.failures}
-        failed |= {(group, topics): untold[f"group {group}"] for group in groups if (group, topics) not in ok}
+        errors = {failure.what: failure.error for failure in look.failures}
+        failed |= {(group, topics): errors[f"group {group}"] for group in groups if (group, topics) not in ok}
         failures += [failure for failure in look.failures if failure.what not in {f"group {name}" for name in groups}]
     return Answers(ok, failed)
 
@@ -226,7 +226,7 @@ def _report(
     results: list[LimitResult] = []
     assignment = None
     if progress is not None:
-        assignment = Assignment(progress.client_ids, {row.mq: row.client_ids for row in progress.rows})
+        assignment = GroupAssignment(progress.client_ids, {row.mq: row.client_ids for row in progress.rows})
         if limits.lag is not None:
             results.append(judge_lag(group, _lag(progress), limits.lag))
         if limits.time_lag_ms is not None:

@@ -52,16 +52,18 @@ class GroupConfig(Struct, frozen=True):
 
 
 class Subscription(Struct, frozen=True):
-    """One topic of a group's subscription (SubscriptionData). `version_ms` is the clock of the client that set it.
+    """A filter on one topic (SubscriptionData). `version_ms` is from the clock of the client that set it.
 
-    `tags` are the tags of a tag expression, sorted; empty for all messages and for SQL92.
+    Brokers keep the newest version of a group's members. `tags` are the tags of a tag expression, empty for all
+    messages and for SQL92; their `codes` are set only for our own subscriptions.
     """
 
     topic: str
-    expression: str
-    expression_type: str
-    version_ms: int
-    tags: tuple[str, ...] = ()
+    expression: str = "*"
+    expression_type: str = "TAG"
+    version_ms: int = 0
+    tags: frozenset[str] = frozenset()
+    codes: frozenset[int] = frozenset()
 
     @property
     def filter_key(self) -> tuple[str, str]:
@@ -130,7 +132,7 @@ CONSUME_POP = "CONSUME_POP"
 GO, CPP = "GO", "CPP"  # LanguageCode
 
 
-class ProcessQueue(Struct, frozen=True):
+class ProcessQueueInfo(Struct, frozen=True):
     """One queue that a client holds (ProcessQueueInfo): what it has pulled and not finished.
 
     `commit_offset` is the client's own position, committed to the broker every 5 s; None when it has none. The cached
@@ -168,7 +170,7 @@ class ProcessQueue(Struct, frozen=True):
         return min(heads, default=None)
 
 
-class ConsumeStatus(Struct, frozen=True):
+class TopicConsumeStatus(Struct, frozen=True):
     """A client's rates in one topic over the last minute, and failures over the last hour (ConsumeStatus)."""
 
     pull_rt_ms: float
@@ -188,9 +190,9 @@ class RunningInfo(Struct, frozen=True):
     """
 
     properties: Mapping[str, str]
-    process_queues: Mapping[MessageQueue, ProcessQueue]
+    process_queues: Mapping[MessageQueue, ProcessQueueInfo]
     pop_unacked: Mapping[MessageQueue, int]
-    statuses: Mapping[str, ConsumeStatus] = {}
+    statuses: Mapping[str, TopicConsumeStatus] = {}
     subscriptions: tuple[Subscription, ...] = ()
     stacks: str | None = None
     notes: Mapping[str, str] = {}

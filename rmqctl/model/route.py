@@ -27,7 +27,7 @@ class Absence(Struct, frozen=True):
     is_held: bool = False
 
 
-class Broker(Struct, frozen=True):
+class BrokerData(Struct, frozen=True):
     """A broker name with its replicas: broker id (0 is the master) to host:port.
 
     A broker with an `absence` has no addresses: it should be registered, and is not.
@@ -78,7 +78,7 @@ class TopicRoute(Struct, frozen=True):
 
     topic: str
     queue_data: tuple[QueueData, ...]
-    brokers: tuple[Broker, ...]
+    brokers: tuple[BrokerData, ...]
     is_static: bool = False
     order_conf: str | None = None
     mappings: tuple[StaticMapping, ...] = ()
@@ -107,14 +107,14 @@ def _readable(topic: str, queue_data: Iterable[QueueData]) -> tuple[MessageQueue
 class ClusterInfo(Struct, frozen=True):
     """All brokers that name servers know, and all that should be registered, sorted (RocketMQ's ClusterInfo)."""
 
-    brokers: tuple[Broker, ...]
+    brokers: tuple[BrokerData, ...]
 
     @property
-    def registered(self) -> tuple[Broker, ...]:
+    def registered(self) -> tuple[BrokerData, ...]:
         """Brokers that a name server lists now."""
         return tuple(broker for broker in self.brokers if broker.absence is None)
 
     @property
-    def missing(self) -> tuple[Broker, ...]:
+    def missing(self) -> tuple[BrokerData, ...]:
         """Brokers that should be registered and are not."""
         return tuple(broker for broker in self.brokers if broker.absence is not None)

@@ -14,13 +14,13 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, Proxies
 from rmqctl.model.names import DLQ_PREFIX, PROXY_GROUP
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.time_lag import Anchor
 
+from .group_sampler import GroupSampler, MembersSample
 from .masters import PacedMasters
-from .sampling import GroupSampler, MembersSample
 
 # How long the existence of proxies and a number of dead letters are used before they are read again.
 _PROXIES_S = 60.0
@@ -63,7 +63,7 @@ class GroupActivity(Struct, frozen=True):
 class KnownGroup(Struct, frozen=True):
     """What a round shows of a group: its brokers by name, its queues, and the offsets of those with unread messages."""
 
-    brokers: Mapping[str, Broker]
+    brokers: Mapping[str, BrokerData]
     queues: frozenset[MessageQueue]
     lagging: Mapping[MessageQueue, int]
 
@@ -75,7 +75,7 @@ class ActivityReader:
         self._masters = masters
         self._client, self._pace = masters.client, masters.pace
         self.versions: dict[str, int] = {}
-        self._proxies: dict[frozenset[Broker], tuple[float, tuple[Proxies, list[Failure]]]] = {}
+        self._proxies: dict[frozenset[BrokerData], tuple[float, tuple[Proxies, list[Failure]]]] = {}
 
     async def read(
         self, group: str, known: KnownGroup, before: GroupActivity, *, with_queues: bool, with_ages: bool
@@ -97,7 +97,7 @@ class ActivityReader:
             dead_letters, dead_letters_s = await self._count_dead_letters(group, known), clock.monotonic_s()
         return GroupActivity(clock.monotonic_s(), members, in_flight, dead_letters, dead_letters_s, anchors)
 
-    async def _find_proxies(self, client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
+    async def _find_proxies(self, client: Client, brokers: Iterable[BrokerData]) -> tuple[Proxies, list[Failure]]:
         """Return the result of find_proxies(), which is used for _PROXIES_S."""
         asked = frozenset(brokers)
         until_s, found = self._proxies.get(asked, (0.0, None))
@@ -105,7 +105,7 @@ class ActivityReader:
         if found is not None and now_s < until_s:
             return found
 
-        async def ask(broker: Broker) -> GroupConnections | None:
+        async def ask(broker: BrokerData) -> GroupConnections | None:
             await self._pace.turn(broker.broker_name)
             return await fetch_connections(client, broker, PROXY_GROUP)
 

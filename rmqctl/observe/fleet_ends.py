@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import OffsetWrapper, TopicOffset
 from rmqctl.protocol import bodies, headers
 
@@ -56,13 +56,13 @@ class EndReader:
         self._most_topics = most_topics
         self._min_offsets: dict[tuple[str, str], tuple[float, dict[MessageQueue, TopicOffset]]] = {}
 
-    async def read_stored(self, broker: Broker, is_wanted: Callable[[str], bool]) -> StoredTable:
+    async def read_stored(self, broker: BrokerData, is_wanted: Callable[[str], bool]) -> StoredTable:
         """Return the offsets of the wanted groups."""
         answer = await self._masters.ask(broker, headers.get_all_consumer_offsets())
         groups = bodies.decode_consumer_offsets(answer.body).groups
         return StoredTable({group: topics for group, topics in groups.items() if is_wanted(group)}, answer.version)
 
-    async def read_ends(self, broker: Broker, stored: StoredTable, topics: Iterable[str]) -> BrokerEnds:
+    async def read_ends(self, broker: BrokerData, stored: StoredTable, topics: Iterable[str]) -> BrokerEnds:
         """Return the ends of the queues of these topics. Raises the broker's error if all are read at once."""
         wanted = sorted(topics)
         if len(wanted) > self._most_topics:
@@ -81,7 +81,7 @@ class EndReader:
             ends[topic] = {mq: QueueEnd(each.max_offset, each.min_offset) for mq, each in found.items()}
         return BrokerEnds(ends, failed)
 
-    async def _read_all(self, broker: Broker, stored: StoredTable) -> BrokerEnds:
+    async def _read_all(self, broker: BrokerData, stored: StoredTable) -> BrokerEnds:
         answer = await self._masters.ask(broker, headers.get_broker_consume_stats())
         consumed = bodies.decode_broker_consume_stats(stored.groups.__contains__, answer.body)
         ends: defaultdict[str, dict[MessageQueue, QueueEnd]] = defaultdict(dict)
@@ -98,7 +98,7 @@ class EndReader:
                 ends[mq.topic][mq] = QueueEnd(end.max_offset, min_offset)
         return BrokerEnds(ends, consumed=consumed)
 
-    async def _min_offsets_of(self, broker: Broker, topics: Sequence[str]) -> dict[MessageQueue, int]:
+    async def _min_offsets_of(self, broker: BrokerData, topics: Sequence[str]) -> dict[MessageQueue, int]:
         """Return min offsets of these topics, of which some are read now."""
         now_s = self._masters.client.clock.monotonic_s()
         self._min_offsets = {place: kept for place, kept in self._min_offsets.items() if kept[0] > now_s}

@@ -23,7 +23,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Absence, Broker, TopicRoute
+from rmqctl.model.route import Absence, BrokerData, TopicRoute
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import is_unreadable
@@ -31,10 +31,10 @@ from rmqctl.text.wildcards import is_pattern, matching
 
 from .fleet_activity import ActivityReader, GroupActivity, GroupKey, KnownGroup
 from .fleet_ends import BrokerEnds, EndReader, Offsets, StoredTable
+from .group_sampler import MembersSample
 from .masters import PacedMasters
 from .pace import Pace
 from .recording import QueueDetail, RecordedSample
-from .sampling import MembersSample
 
 # With more groups, only members of urgent groups are asked which queues they hold.
 _FEW_GROUPS = 20
@@ -93,7 +93,7 @@ class FleetSampler:
         masters = PacedMasters(client, self.pace)
         self._end_reader = EndReader(masters, max(4, int(every_s * rate_per_s / 2)))
         self._activity_reader = ActivityReader(masters)
-        self._brokers: dict[str, Broker] = {}
+        self._brokers: dict[str, BrokerData] = {}
         self._read_brokers: set[str] = set()
         self._known: dict[GroupKey, KnownGroup] = {}
         self._activities: dict[GroupKey, GroupActivity] = {}
@@ -265,7 +265,7 @@ class FleetSampler:
         }
         keys |= {key for key, known in self._known.items() if known.queues}
         keys |= self._named_keys(keys)
-        by_cluster: dict[str, dict[str, Broker]] = defaultdict(dict)
+        by_cluster: dict[str, dict[str, BrokerData]] = defaultdict(dict)
         for name, broker in self._brokers.items():
             by_cluster[broker.cluster][name] = broker
         samples = {}

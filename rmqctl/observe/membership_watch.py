@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import pause
 
 # Brokers notice a closed connection immediately. In less time than this no member joins and leaves twice.
@@ -17,7 +17,7 @@ _INTERVAL_S = 2.0
 
 
 async def watch_membership(
-    client: Client, groups: Collection[str], brokers: Iterable[Broker], for_s: float
+    client: Client, groups: Collection[str], brokers: Iterable[BrokerData], for_s: float
 ) -> dict[str, list[frozenset[str]]]:
     """Return by group the client ids on all brokers, sampled every 2 s; no samples when `for_s` is below LEAST_S.
 
@@ -36,10 +36,10 @@ async def watch_membership(
     return seen
 
 
-async def _ask(client: Client, group: str, broker: Broker) -> frozenset[str]:
+async def _ask(client: Client, group: str, broker: BrokerData) -> frozenset[str]:
     connected = await fetch_connections(client, broker, group)
     return frozenset() if connected is None else frozenset(member.client_id for member in connected.members)
 
 
-def _union(found: Mapping[tuple[str, Broker], frozenset[str]], group: str) -> frozenset[str]:
+def _union(found: Mapping[tuple[str, BrokerData], frozenset[str]], group: str) -> frozenset[str]:
     return frozenset().union(*(ids for (name, _), ids in found.items() if name == group))

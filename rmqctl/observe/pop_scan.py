@@ -12,14 +12,13 @@ from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.messages.pop_log import PopLog, find_hindrance, read_pop_log
 from rmqctl.admin.messages.pull import FoundMessage, fetch_one
 from rmqctl.admin.offsets.reading import BrokerView
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.versions import V5_0_0
-from rmqctl.rules.pop_checkpoints import PopHindrance, Popped
+from rmqctl.rules.pop_checkpoints import PopHindrance, PoppedRecord
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
@@ -31,7 +30,7 @@ MOST_LISTED = 1_000
 class PoppedMessage(Struct, frozen=True):
     """A message that was popped `age_ms` ago by its broker's clock and is not acknowledged."""
 
-    popped: Popped
+    popped: PoppedRecord
     age_ms: int
     message: FoundMessage
 
@@ -64,7 +63,7 @@ async def scan_pops(
         if (found := find_hindrance(told, is_orderly=name in in_order, older_than_ms=older_than_ms)) is not None
     }
     readable = [name for name in settings.ok if hindrances.get(name) in (None, PopHindrance.IN_MEMORY)]
-    logs = await ask_all(readable, lambda name: read_pop_log(client, require_master(brokers[name]), name, group))
+    logs = await ask_all(readable, lambda name: read_pop_log(client, client.require_master(brokers[name]), name, group))
     unread = {**settings.failed, **logs.failed}
     hindrances |= dict.fromkeys(unread, PopHindrance.UNREADABLE)
     failures = [Failure(name, "records of pops", error) for name, error in unread.items()]
@@ -79,9 +78,11 @@ async def scan_pops(
         if not each.is_renewed and logs.ok[name].now_ms - each.pop_time_ms >= older_than_ms
     ]
     failures += _left_out(logs.ok, len(old))
-    messages = await ask_all(
-        old[:MOST_LISTED], lambda pair: fetch_popped(client, require_master(brokers[pair[0].mq.broker_name]), pair[0])
-    )  # fmt: skip
+
+    async def fetch(pair: tuple[PoppedRecord, int]) -> FoundMessage:
+        return await fetch_popped(client, client.require_master(brokers[pair[0].mq.broker_name]), pair[0])
+
+    messages = await ask_all(old[:MOST_LISTED], fetch)
     listed = [PoppedMessage(*pair, message) for pair, message in messages.ok.items()]
     failures += [
         Failure(each.mq.broker_name, f"popped message {each.queue_offset} of {each.mq}", error)
@@ -91,7 +92,7 @@ async def scan_pops(
     return PopScan(tuple(listed), hindrances, tuple(notes), tuple(failures))
 
 
-async def fetch_popped(client: Client, address: str, popped: Popped) -> FoundMessage:
+async def fetch_popped(client: Client, address: str, popped: PoppedRecord) -> FoundMessage:
     """Return a popped message as stored; a deleted one has an error instead. Raises the errors of a pull."""
     mq, offset = popped.mq, popped.queue_offset
     message = await fetch_one(client, address, mq, offset)
@@ -111,7 +112,7 @@ def _left_out(logs: Mapping[str, PopLog], old_count: int) -> Iterator[Failure]:
         )
 
 
-def _notes(popped: list[Popped], older_than_ms: int) -> Iterator[str]:
+def _notes(popped: list[PoppedRecord], older_than_ms: int) -> Iterator[str]:
     renewed_count = sum(each.is_renewed for each in popped)
     if renewed_count:
         yield (

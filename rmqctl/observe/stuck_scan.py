@@ -11,32 +11,32 @@ from rmqctl.admin.groups.members import fetch_running_infos
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.messages.pull import FoundMessage, fetch_one
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, Reading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueue, RunningInfo
+from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueueInfo, RunningInfo
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.observe.rules.stack_dumps import ListenerThread, listener_threads
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.holder_report import HolderReport, holder_of, report_of
 from rmqctl.rules.member_settings import MemberSettings
-from rmqctl.rules.member_word import MemberWord, holder_of, word_of
 from rmqctl.rules.message_filters import sql92
 from rmqctl.rules.message_filters.tags import has_tag
-from rmqctl.rules.pop_checkpoints import PopHindrance, Popped, is_popped_of
+from rmqctl.rules.pop_checkpoints import PopHindrance, PoppedRecord, is_popped_of
 from rmqctl.rules.progress import compute_progress
-from rmqctl.rules.retry_places import Hindrance, blocks_retries
+from rmqctl.rules.retry_places import RetryHindrance, blocks_retries
 from rmqctl.rules.stuck_queues import (
     DEFAULT_OLDER_THAN_MS,
-    Facts,
     Holder,
     Motion,
     Position,
-    Verdict,
+    StuckFacts,
+    StuckVerdict,
     Watched,
     client_now_ms,
     judge,
@@ -60,9 +60,9 @@ class StuckQueue(Struct, frozen=True):
     watched: Watched
     holder: Holder | None
     settings: MemberSettings | None
-    verdict: Verdict
+    verdict: StuckVerdict
     head: FoundMessage | None
-    popped: Popped | None = None
+    popped: PoppedRecord | None = None
 
 
 class MemberThreads(Struct, frozen=True):
@@ -93,7 +93,7 @@ class StuckScan(Struct, frozen=True):
     looked_at_ms: int
     queues: tuple[StuckQueue, ...]
     members: Mapping[str, MemberThreads]
-    retry_hindrances: Mapping[str, Hindrance]
+    retry_hindrances: Mapping[str, RetryHindrance]
     silent_ids: tuple[str, ...]
     failures: tuple[Failure, ...]
     pop_hindrances: Mapping[str, PopHindrance] = {}
@@ -128,7 +128,7 @@ async def scan_group(
     while True:
         await _wait(client, first.ended_s, until_s, on_wait)
         last = await _look(client, group, topics, choices)
-        scan = await conclude_looks(client, group, first, last, older_than_ms, choices)
+        scan = await conclude_scans(client, group, first, last, older_than_ms, choices)
         undecided = any(each.verdict.needs_time for each in scan.queues)
         if not undecided or until_s >= last_s:
             return scan
@@ -141,22 +141,22 @@ async def _wait(client: Client, began_s: float, until_s: float, on_wait: Callabl
         await pause(client.clock, min(1.0, until_s - passed_s))
 
 
-class GroupLook(Struct, frozen=True):
+class GroupScan(Struct, frozen=True):
     """One look at a group: when it started and ended, and the rows of the requested queues."""
 
     began_s: float
     ended_s: float
     ended_at_ms: int
-    reading: Reading
+    reading: GroupReading
     progress: GroupProgress
     rows: Mapping[MessageQueue, QueueProgress]
 
 
-async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequence[QueueChoice]) -> GroupLook:
+async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequence[QueueChoice]) -> GroupScan:
     began_s = client.clock.monotonic_s()
     reading = await read_group(client, group, topics)
     progress = conclude(group, reading)
-    look = make_look(client, reading, progress, began_s, choices)
+    look = make_group_scan(client, reading, progress, began_s, choices)
     if choices and not look.rows and not progress.failures:
         raise UsageError(
             f"Group {group} has no queue {choices[0]}.", hint=f"List its queues: rmqctl offset show {group}."
@@ -164,16 +164,16 @@ async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequ
     return look
 
 
-def make_look(
-    client: Client, reading: Reading, progress: GroupProgress, began_s: float, choices: Sequence[QueueChoice] = ()
-) -> GroupLook:
+def make_group_scan(
+    client: Client, reading: GroupReading, progress: GroupProgress, began_s: float, choices: Sequence[QueueChoice] = ()
+) -> GroupScan:
     """Return the look for a reading that ends now and started at `began_s` (monotonic, by the client's clock)."""
     rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
-    return GroupLook(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
+    return GroupScan(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
 
 
-async def conclude_looks(
-    client: Client, group: str, first: GroupLook, last: GroupLook, older_than_ms: int | None = None,
+async def conclude_scans(
+    client: Client, group: str, first: GroupScan, last: GroupScan, older_than_ms: int | None = None,
     choices: Sequence[QueueChoice] = (), *, with_pops: bool = True,
 ) -> StuckScan:  # fmt: skip
     """Judge each queue by two looks at its group; ask for more about the queues that do not move.
@@ -182,7 +182,7 @@ async def conclude_looks(
     """
     for_ms = _between_ms(first, last)
     told = {
-        client_id: word_of(client_id, info, _now_of(client_id, first, last))
+        client_id: report_of(client_id, info, _now_of(client_id, first, last))
         for client_id, info in last.reading.running.ok.items()
     }
     holders = _holders(last.reading.running.ok)
@@ -195,7 +195,7 @@ async def conclude_looks(
     heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
     resting = {client_id for (_, client_id), motion in still.items() if motion is Motion.RESTS and client_id}
     members = await _ask_stacks(client, group, last, {client_id: told[client_id].settings for client_id in resting})
-    hindrances: dict[str, Hindrance] = {}
+    hindrances: dict[str, RetryHindrance] = {}
     if any(_fails(last.reading.running.ok, key) for key in still):
         brokers = {name: view.broker for name, view in last.reading.views.items()}
         places = await fetch_retry_places(client, group, brokers)
@@ -227,7 +227,7 @@ async def conclude_looks(
 
 
 async def _scan_pops(
-    client: Client, group: str, last: GroupLook, types: Collection[str], older_than_ms: int | None,
+    client: Client, group: str, last: GroupScan, types: Collection[str], older_than_ms: int | None,
     choices: Sequence[QueueChoice],
 ) -> PopScan:  # fmt: skip
     if not any(_pops(row, types) for row in last.rows.values()):
@@ -246,7 +246,7 @@ def _pops(row: QueueProgress, types: Collection[str]) -> bool:
     return row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types
 
 
-def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mapping[str, MemberWord]) -> StuckQueue:
+def _popped_row(last: GroupScan, for_ms: int, found: PoppedMessage, told: Mapping[str, HolderReport]) -> StuckQueue:
     mq = found.popped.mq
     row = last.rows.get(mq)
     if row is None:  # a retry topic of pops, which the look did not read
@@ -262,12 +262,12 @@ def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mappin
     return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
 
 
-def _between_ms(first: GroupLook, last: GroupLook) -> int:
+def _between_ms(first: GroupScan, last: GroupScan) -> int:
     """Return the least time between any answer of the first look and any of the last one."""
     return max(0, round((last.began_s - first.ended_s) * 1000))
 
 
-async def _closed_brokers(client: Client, group: str, last: GroupLook) -> frozenset[str]:
+async def _closed_brokers(client: Client, group: str, last: GroupScan) -> frozenset[str]:
     """Return the brokers that reject pulls of the group (consumeEnable=false)."""
     configs = await fetch_configs(client, {name: view.broker for name, view in last.reading.views.items()})
     return frozenset(
@@ -288,9 +288,9 @@ def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str 
 
 
 def _watch(
-    mq: MessageQueue, client_id: str | None, first: GroupLook, last: GroupLook, for_ms: int, told: MemberWord | None
+    mq: MessageQueue, client_id: str | None, first: GroupScan, last: GroupScan, for_ms: int, told: HolderReport | None
 ) -> Watched:
-    def position(look: GroupLook) -> Position:
+    def position(look: GroupScan) -> Position:
         row = look.rows.get(mq)
         held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
         if row is None:
@@ -300,7 +300,7 @@ def _watch(
     return Watched(position(first), position(last), for_ms, None if told is None else told.settings.is_orderly)
 
 
-def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueue | None:
+def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueueInfo | None:
     held = None if info is None else info.process_queues.get(mq)
     return None if held is None or held.dropped else held
 
@@ -308,7 +308,7 @@ def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueue | None:
 _Key = tuple[MessageQueue, str | None]
 
 
-async def _fetch_head(client: Client, last: GroupLook, mq: MessageQueue, watched: Watched) -> FoundMessage:
+async def _fetch_head(client: Client, last: GroupScan, mq: MessageQueue, watched: Watched) -> FoundMessage:
     """Return the head message of the queue. Raises RmqctlError when it cannot be read."""
     held = watched.last.held
     head = None if held is None else held.head_offset
@@ -333,7 +333,7 @@ def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:
 
 
 async def _ask_stacks(
-    client: Client, group: str, last: GroupLook, settings: Mapping[str, MemberSettings]
+    client: Client, group: str, last: GroupScan, settings: Mapping[str, MemberSettings]
 ) -> dict[str, MemberThreads]:
     """Ask members whose queues do not move for their threads; `threads`: None for those that do not report."""
     views = last.reading.views.values()
@@ -359,7 +359,7 @@ def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
     return status is not None and (status.consume_failed_tps > 0 or status.consume_failed_count > 0)
 
 
-def _now_of(client_id: str, first: GroupLook, last: GroupLook) -> int | None:
+def _now_of(client_id: str, first: GroupScan, last: GroupScan) -> int | None:
     """Return a lower bound of a client's clock now; between two looks it advanced as ours did."""
     seen = [
         at_ms + passed_ms
@@ -370,7 +370,7 @@ def _now_of(client_id: str, first: GroupLook, last: GroupLook) -> int | None:
     return max(seen, default=None)
 
 
-def _holder(mq: MessageQueue, told: MemberWord, member: MemberThreads | None) -> Holder:
+def _holder(mq: MessageQueue, told: HolderReport, member: MemberThreads | None) -> Holder:
     if member is None:
         return holder_of(mq, told, None, None)
     return holder_of(mq, told, member.thread_count, None if member.threads is None else len(member.threads))
@@ -378,21 +378,21 @@ def _holder(mq: MessageQueue, told: MemberWord, member: MemberThreads | None) ->
 
 def _facts(
     client: Client,
-    last: GroupLook,
+    last: GroupScan,
     mq: MessageQueue,
     watched: Watched,
     holder: Holder | None,
-    told: MemberWord | None,
+    told: HolderReport | None,
     head: FoundMessage | None,
-    hindrance: Hindrance | None,
+    hindrance: RetryHindrance | None,
     types: Collection[str],
     *,
     can_pull: bool,
     hides_pops: bool,
-) -> Facts:
+) -> StuckFacts:
     row = last.rows[mq]
     message = None if head is None else head.message
-    return Facts(
+    return StuckFacts(
         watched=watched,
         state=last.progress.state,
         holder=holder,
@@ -414,7 +414,7 @@ def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, store
     return max(0, client.clock.now_ms() - stored_at_ms)
 
 
-def _passes(told: MemberWord | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
+def _passes(told: HolderReport | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
     """Return whether a message matches the filter of its queue's holder; None when that is not known."""
     subscriptions = () if told is None else told.info.subscriptions
     subscription = next((each for each in subscriptions if each.topic == mq.topic), None)

@@ -11,25 +11,25 @@ from msgspec.structs import replace
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
 from rmqctl.observe.rules.reconsumed import reconsumed_at_least
-from rmqctl.rules.confirmation import Outcome, Verdict, Written, judge, push_quiet_s
+from rmqctl.rules.confirmation import ResetOutcome, WriteVerdict, WrittenOffset, judge, push_quiet_s
 
-from .sampling import GroupSampler
+from .group_sampler import GroupSampler
 
 _GROWTH = 1.2
 _LONGEST_INTERVAL_S = 2.0
 
 
-class Waited(Struct, frozen=True):
+class StableResult(Struct, frozen=True):
     """The verdict for each queue, and the last sample with the latest state of each queue, None without time for one.
 
     `reconsumed_at_least` is for the confirmed queues; see rmqctl.observe.rules.reconsumed.
     """
 
-    verdicts: Mapping[MessageQueue, Verdict]
+    verdicts: Mapping[MessageQueue, WriteVerdict]
     last_sample: GroupSample | None
     reconsumed_at_least: Mapping[MessageQueue, int | None] = {}
 
@@ -38,25 +38,25 @@ async def wait_until_confirmed(
     client: Client,
     group: str,
     written: Sequence[tuple[MessageQueue, Route, int | None, int]],
-    brokers: Mapping[str, Broker],
+    brokers: Mapping[str, BrokerData],
     *,
     limit_s: float,
     interval_s: float = 0.5,
     was_online: bool = True,
     baseline: GroupSample | None = None,
-    on_progress: Callable[[Mapping[Outcome, int]], None] = lambda _: None,
-) -> Waited:
+    on_progress: Callable[[Mapping[ResetOutcome, int]], None] = lambda _: None,
+) -> StableResult:
     """Watch a group until the verdict for each queue is final, for at most limit_s and the client's deadline.
 
-    `written` are (queue, route, offset before or None, target), see rmqctl.rules.confirmation.Written; call this right
-    after the write. `brokers` are all brokers of the cluster, by name. `baseline` is a sample of these queues from just
-    before the write. Without it, a queue that a member has already reread up to the old offset stays UNKNOWN.
+    `written` are (queue, route, offset before or None, target), see rmqctl.rules.confirmation.WrittenOffset; call this
+    right after the write. `brokers` are all brokers of the cluster, by name. `baseline` is a sample of these queues
+    from just before the write. Without it, a queue that a member has already reread up to the old offset stays UNKNOWN.
     `on_progress` is called after each sample with the number of queues by outcome. Samples are taken every interval_s
     at first, then less often. Brokers that do not answer raise nothing: their queues are UNKNOWN.
     """
-    items = {each.mq: each for each in (Written(*item) for item in written)}
+    items = {each.mq: each for each in (WrittenOffset(*item) for item in written)}
     open_items = dict(items)
-    verdicts = dict.fromkeys(open_items, Verdict(Outcome.UNKNOWN, "there was no time to check it"))
+    verdicts = dict.fromkeys(open_items, WriteVerdict(ResetOutcome.UNKNOWN, "there was no time to check it"))
     quiet_s = push_quiet_s(open_items.values())
     sampler, clock = GroupSampler(client, group, brokers), client.clock
     until_s = clock.monotonic_s() + min(limit_s, client.deadline.remaining_s())
@@ -77,6 +77,6 @@ async def wait_until_confirmed(
     reconsumed = {
         mq: reconsumed_at_least(items[mq], baseline, samples)
         for mq, verdict in verdicts.items()
-        if verdict.outcome is Outcome.CONFIRMED
+        if verdict.outcome is ResetOutcome.CONFIRMED
     }
-    return Waited(verdicts, replace(samples[-1], queues=seen) if samples else None, reconsumed)
+    return StableResult(verdicts, replace(samples[-1], queues=seen) if samples else None, reconsumed)

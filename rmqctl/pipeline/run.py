@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from rmqctl import errors
 from rmqctl.errors import RmqctlError, UsageError
-from rmqctl.pipeline.jobs.definition import Job, JobOptions, Outcome
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
 
 from .session import is_submitted, start_session
 
@@ -43,7 +43,7 @@ class SparkPlace(Struct, frozen=True, kw_only=True):
     conf: Mapping[str, str] = {}
 
 
-class Step(Struct, frozen=True):
+class JobProgress(Struct, frozen=True):
     """The progress of a job: tasks of the running stages, and rows that were read; None means unknown."""
 
     done_count: int
@@ -51,12 +51,12 @@ class Step(Struct, frozen=True):
     row_count: int | None = None
 
 
-class Ran(Struct, frozen=True):
+class JobRun(Struct, frozen=True):
     """A job that has run: its outcome, or its error."""
 
     job: Job
     took_ms: int
-    outcome: Outcome | None = None
+    outcome: JobResult | None = None
     error: RmqctlError | None = None
 
 
@@ -83,7 +83,7 @@ def check_options(jobs: Sequence[Job], options: JobOptions, flags: Mapping[str, 
             job.check(options)
 
 
-def look_first(jobs: Sequence[Job], options: JobOptions) -> None:
+def check_cluster(jobs: Sequence[Job], options: JobOptions) -> None:
     """Run the jobs' checks against the cluster before Spark starts, which takes seconds. Raises RmqctlError."""
     looks = [job.look for job in jobs if job.look is not None]
     access = options.access
@@ -104,8 +104,8 @@ def run_jobs(
     place: SparkPlace,
     *,
     is_quiet: bool = True,
-    on_step: Callable[[Job | None, Step | None], None],
-) -> Iterator[Ran]:
+    on_step: Callable[[Job | None, JobProgress | None], None],
+) -> Iterator[JobRun]:
     """Start a session, run the jobs in it, and stop it; jobs after a failed one are not started.
 
     `on_step` receives the running job (None while the session starts) and its progress. With `is_quiet`, Spark's own
@@ -161,8 +161,12 @@ def _log_file(is_quiet: bool) -> Iterator[_Log]:
 
 
 def _run(
-    spark: SparkSession, job: Job, options: JobOptions, log: _Log, on_step: Callable[[Job | None, Step | None], None]
-) -> Ran:
+    spark: SparkSession,
+    job: Job,
+    options: JobOptions,
+    log: _Log,
+    on_step: Callable[[Job | None, JobProgress | None], None],
+) -> JobRun:
     begun_s = time.monotonic()
 
     def took_ms() -> int:
@@ -173,7 +177,7 @@ def _run(
         with _watched(spark, lambda step: on_step(job, step)):
             outcome = job.run(spark, options)
     except RmqctlError as error:
-        return Ran(job, took_ms(), error=error)
+        return JobRun(job, took_ms(), error=error)
     except Exception as error:  # noqa: BLE001 -- Spark has many: of py4j, of grpc, of its own, of our own inside them
         explained = explain(error)
         if type(explained) is RmqctlError and explained.hint is None and log.path is not None:
@@ -182,8 +186,8 @@ def _run(
                 traceback.print_exception(error, file=file)
             explained = explained.reworded(explained.sentence, hint=f"See Spark's output in {log.path}.")
         explained.__cause__ = error
-        return Ran(job, took_ms(), error=explained)
-    return Ran(job, took_ms(), outcome)
+        return JobRun(job, took_ms(), error=explained)
+    return JobRun(job, took_ms(), outcome)
 
 
 def explain(error: Exception) -> RmqctlError:
@@ -256,7 +260,7 @@ def _python_error(text: str) -> str | None:
 
 
 @contextmanager
-def _watched(spark: SparkSession, on_step: Callable[[Step], None]) -> Iterator[None]:
+def _watched(spark: SparkSession, on_step: Callable[[JobProgress], None]) -> Iterator[None]:
     """Call `on_step` regularly with the session's progress while the block runs.
 
     Spark Connect reports it by itself, without rows.
@@ -264,7 +268,9 @@ def _watched(spark: SparkSession, on_step: Callable[[Step], None]) -> Iterator[N
     if not hasattr(spark, "_jsparkSession"):
 
         def heard(stages: Any, *_more: Any, **_others: Any) -> None:
-            on_step(Step(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages)))
+            on_step(
+                JobProgress(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages))
+            )
 
         spark.registerProgressHandler(heard)  # type: ignore[arg-type,attr-defined,unused-ignore]
         try:
@@ -292,13 +298,13 @@ def _watched(spark: SparkSession, on_step: Callable[[Step], None]) -> Iterator[N
         watcher.join()
 
 
-def _look(spark: SparkSession) -> Step | None:
+def _look(spark: SparkSession) -> JobProgress | None:
     """Return the progress of the active stages, None when none is active. Rows are those read from a source."""
     tracker = spark.sparkContext.statusTracker()
     stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
     if not stages:
         return None
-    return Step(
+    return JobProgress(
         sum(info.numCompletedTasks for info in stages), sum(info.numTasks for info in stages), _rows_read(spark)
     )
 

@@ -23,7 +23,7 @@ from .hookspecs import BodyCodec, LetterTransform, Notifier, SiteResolver
 ANY = (Exception, SystemExit)
 
 
-def said(error: BaseException) -> str:
+def exception_line(error: BaseException) -> str:
     """Return an exception as one line: its class and message."""
     try:
         words = " ".join(str(error).split()).rstrip(".")
@@ -38,7 +38,7 @@ def run_codec(name: str, codec: BodyCodec, body: bytes, properties: Mapping[str,
         value = codec(body, properties, topic)
         json.dumps(value, allow_nan=False)
     except ANY as error:
-        raise PluginError(f"Codec {name} failed: {said(error)}.") from error
+        raise PluginError(f"Codec {name} failed: {exception_line(error)}.") from error
     return value
 
 
@@ -63,7 +63,7 @@ def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = N
         except _WrongAnswerError as error:
             raise PluginError(f"{who} failed: {error}.") from None
         except ANY as error:
-            raise PluginError(f"{who} failed: {said(error)}.") from error
+            raise PluginError(f"{who} failed: {exception_line(error)}.") from error
 
     return allocate
 
@@ -76,7 +76,7 @@ def guarded_notifier(name: str, notifier: Notifier, plugin: str | None = None) -
         try:
             notifier(dict(alerts), target)
         except ANY as error:
-            raise PluginError(f"{who} failed: {said(error)}.") from error
+            raise PluginError(f"{who} failed: {exception_line(error)}.") from error
 
     return notify
 
@@ -89,7 +89,7 @@ def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = Non
         try:
             room = resolver(kind, asked)
         except ANY as error:
-            raise PluginError(f"{who} failed for {kind} {asked}: {said(error)}.") from error
+            raise PluginError(f"{who} failed for {kind} {asked}: {exception_line(error)}.") from error
         if room is not None and not isinstance(room, str):
             raise PluginError(f"{who} failed: for {kind} {asked} it returns {short_repr(room)}, not a string.")
         return room
@@ -108,7 +108,7 @@ def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform
         try:
             made = transform(body, dict(properties), topic)
         except ANY as error:
-            raise PluginError(f"Transform {name} failed: {said(error)}.") from error
+            raise PluginError(f"Transform {name} failed: {exception_line(error)}.") from error
         if made is None:
             return None
         new, changes = made if isinstance(made, tuple) and len(made) == 2 else (made, {})
@@ -135,7 +135,7 @@ def guarded_check(code: str, made: Any, plugin: str) -> Check:
         try:
             symptoms = list(made.find(facts))
         except ANY as error:
-            raise PluginError(f"{who} failed: {said(error)}.") from error
+            raise PluginError(f"{who} failed: {exception_line(error)}.") from error
         for symptom in symptoms:
             if not isinstance(symptom, Symptom) or not isinstance(symptom.sentence, str):
                 raise PluginError(f"{who} failed: it yields {short_repr(symptom)}, not a Symptom.")

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rmqctl.errors import PluginError, RmqctlError
 from rmqctl.rules.allocate import strategy_words
 
-from .loader import CHECKS, KINDS, STRATEGIES, Kind, bring, conflict, new_manager, register
-from .sources import Origin, Source, find_sources
+from .loader import CHECKS, KINDS, STRATEGIES, HookKind, call_hook, conflict, new_manager, register
+from .sources import Origin, PluginSource, find_sources
 
 
 class PluginReport(Struct, frozen=True):
@@ -21,7 +21,7 @@ class PluginReport(Struct, frozen=True):
     plugin replaces, each after the noun of its kind.
     """
 
-    source: Source
+    source: PluginSource
     hooks: tuple[str, ...] | None
     names: Mapping[str, tuple[str, ...] | None]
     takes_over: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def take_inventory(files: Sequence[str] = (), environ: Mapping[str, str] | None 
     return Inventory(tuple(whole), tuple(error for _, error in conflicts))
 
 
-def _examine(source: Source) -> PluginReport:
+def _examine(source: PluginSource) -> PluginReport:
     manager = new_manager()
     try:
         register(manager, source)
@@ -64,7 +64,7 @@ def _examine(source: Source) -> PluginReport:
         implementations = getattr(manager.hook, kind.hook).get_hookimpls()
         hooks += [kind.hook] * bool(implementations)
         try:
-            brought = [bring(kind, source.label, each.function) for each in implementations]
+            brought = [call_hook(kind, source.label, each.function) for each in implementations]
             names[kind.key] = tuple(name for each in brought for name in each)
         except PluginError as error:
             names[kind.key] = None
@@ -74,7 +74,7 @@ def _examine(source: Source) -> PluginReport:
 
 def _find_conflicts(reports: Sequence[PluginReport]) -> list[tuple[list[str], PluginError]]:
     """Return the plugins that define the same name, each with its error; built-in names can be replaced."""
-    owners: dict[tuple[Kind, str], list[str]] = {}
+    owners: dict[tuple[HookKind, str], list[str]] = {}
     for report in reports:
         if report.source.origin is not Origin.BUILT_IN:
             for kind in KINDS:

@@ -17,16 +17,16 @@ from . import hookspecs
 from .guards import (
     ANY,
     GuardedTransform,
+    exception_line,
     guarded_check,
     guarded_notifier,
     guarded_resolver,
     guarded_strategy,
     guarded_transform,
     run_codec,
-    said,
 )
 from .hookspecs import PROJECT, BodyCodec, Notifier, SiteResolver
-from .sources import BUILT_IN, Source, find_sources
+from .sources import BUILT_IN, PluginSource, find_sources
 from .text_encodings import encoding_names, text_codec
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-class Kind(Struct, frozen=True):
+class HookKind(Struct, frozen=True):
     """What a hook returns, by name: `key` is the key of all of them in JSON, `noun` names one in a sentence."""
 
     hook: str
@@ -52,12 +52,12 @@ class Kind(Struct, frozen=True):
     noun: str
 
 
-CODECS = Kind("rmqctl_body_codecs", "codecs", "codec")
-STRATEGIES = Kind("rmqctl_strategies", "strategies", "strategy")
-SITE_RESOLVERS = Kind("rmqctl_site_resolvers", "siteResolvers", "site resolver")
-TRANSFORMS = Kind("rmqctl_letter_transforms", "transforms", "transform")
-CHECKS = Kind("rmqctl_checks", "checks", "check")
-NOTIFIERS = Kind("rmqctl_notifiers", "notifiers", "notifier")
+CODECS = HookKind("rmqctl_body_codecs", "codecs", "codec")
+STRATEGIES = HookKind("rmqctl_strategies", "strategies", "strategy")
+SITE_RESOLVERS = HookKind("rmqctl_site_resolvers", "siteResolvers", "site resolver")
+TRANSFORMS = HookKind("rmqctl_letter_transforms", "transforms", "transform")
+CHECKS = HookKind("rmqctl_checks", "checks", "check")
+NOTIFIERS = HookKind("rmqctl_notifiers", "notifiers", "notifier")
 KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS, CHECKS, NOTIFIERS)
 
 
@@ -79,7 +79,7 @@ def new_manager() -> pluggy.PluginManager:
     return manager
 
 
-def register(manager: pluggy.PluginManager, source: Source) -> None:
+def register(manager: pluggy.PluginManager, source: PluginSource) -> None:
     """Load one plugin. Raises PluginError when that fails, UsageError for a file that does not exist."""
     try:
         manager.register(source.load(), name=source.label)
@@ -87,7 +87,7 @@ def register(manager: pluggy.PluginManager, source: Source) -> None:
     except UsageError:
         raise
     except ANY as error:
-        raise PluginError(f"Cannot load plugin {source.label}: {said(error)}.") from error
+        raise PluginError(f"Cannot load plugin {source.label}: {exception_line(error)}.") from error
 
 
 def body_codecs(manager: pluggy.PluginManager) -> dict[str, BodyCodec]:
@@ -122,25 +122,25 @@ def all_checks(manager: pluggy.PluginManager) -> tuple[Check, ...]:
     return tuple(own.values())
 
 
-def _collect(manager: pluggy.PluginManager, kind: Kind) -> dict[str, tuple[Any, str]]:
+def _collect(manager: pluggy.PluginManager, kind: HookKind) -> dict[str, tuple[Any, str]]:
     """Return what plugins define by name, each with its plugin. They may replace built-in names."""
     found: dict[str, tuple[Any, str]] = {}
     implementations = getattr(manager.hook, kind.hook).get_hookimpls()
     for implementation in sorted(implementations, key=lambda each: each.plugin_name != BUILT_IN):
         plugin = implementation.plugin_name
-        for name, made in bring(kind, plugin, implementation.function).items():
+        for name, made in call_hook(kind, plugin, implementation.function).items():
             if name in found and found[name][1] != BUILT_IN:
                 raise conflict(kind, name, [found[name][1], plugin])
             found[name] = made, plugin
     return found
 
 
-def bring(kind: Kind, plugin: str, function: Callable[[], Any]) -> dict[str, Any]:
+def call_hook(kind: HookKind, plugin: str, function: Callable[[], Any]) -> dict[str, Any]:
     """Call a plugin's hook and return what it defines, by name. Raises PluginError when it fails."""
     try:
         brought = dict(function())
     except ANY as error:
-        raise PluginError(f"Plugin {plugin} failed: {said(error)}.") from error
+        raise PluginError(f"Plugin {plugin} failed: {exception_line(error)}.") from error
     for name, made in brought.items():
         if not isinstance(name, str) or not name:
             raise PluginError(f"Plugin {plugin} failed: {name!r} is not a name for a {kind.noun}.")
@@ -149,7 +149,7 @@ def bring(kind: Kind, plugin: str, function: Callable[[], Any]) -> dict[str, Any
     return brought
 
 
-def conflict(kind: Kind, name: str, plugins: Sequence[str]) -> PluginError:
+def conflict(kind: HookKind, name: str, plugins: Sequence[str]) -> PluginError:
     """Return the error for several plugins that define the same name."""
     *others, last = plugins
     return PluginError(
@@ -183,13 +183,13 @@ def notifiers(files: Sequence[str] = (), environ: Mapping[str, str] | None = Non
     return {**OWN, **{name: guarded_notifier(name, made, plugin) for name, (made, plugin) in brought.items()}}
 
 
-def _named(kind: Kind, name: str, files: Sequence[str], environ: Mapping[str, str] | None) -> Any:
+def _named(kind: HookKind, name: str, files: Sequence[str], environ: Mapping[str, str] | None) -> Any:
     found = _collect(load_plugins(files, environ), kind)
     if name not in found:
         raise _unknown(kind, name, found, ", ".join(sorted(found)))
     return found[name][0]
 
 
-def _unknown(kind: Kind, name: str, names: Iterable[str], known: str) -> UsageError:
+def _unknown(kind: HookKind, name: str, names: Iterable[str], known: str) -> UsageError:
     hint = f"Use one of: {known}; --plugin adds more." if known else "Load a plugin with --plugin FILE."
     return UsageError(f"Unknown {kind.noun} {name!r}.", hint=hint_for(name, names, otherwise=hint))

@@ -34,7 +34,7 @@ class Origin(StrEnum):
     FILE = "FILE"
 
 
-class Source(Struct, frozen=True):
+class PluginSource(Struct, frozen=True):
     """One plugin, not loaded yet. `label` names it in sentences, and is unique.
 
     `distribution` and `version` are set for an installed plugin, `path` for a file. `load` may raise anything.
@@ -49,7 +49,7 @@ class Source(Struct, frozen=True):
     path: str | None = None
 
 
-def find_sources(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> list[Source]:
+def find_sources(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> list[PluginSource]:
     """Return the built-in plugins, installed ones, and those of files and of RMQCTL_PLUGINS (split at os.pathsep).
 
     A file that is named twice counts once.
@@ -57,14 +57,14 @@ def find_sources(files: Sequence[str] = (), environ: Mapping[str, str] | None = 
     listed = (os.environ if environ is None else environ).get(VARIABLE, "").split(os.pathsep)
     from_files = {source.path: source for source in map(_of_file, (*files, *filter(None, listed)))}
     installed = sorted(entry_points(group=PROJECT), key=lambda point: point.name)
-    own = Source("rmqctl", BUILT_IN, Origin.BUILT_IN, lambda: builtin_codecs)
+    own = PluginSource("rmqctl", BUILT_IN, Origin.BUILT_IN, lambda: builtin_codecs)
     return [own, *map(_of_entry_point, installed), *from_files.values()]
 
 
-def _of_entry_point(point: EntryPoint) -> Source:
+def _of_entry_point(point: EntryPoint) -> PluginSource:
     name, version = (point.dist.name, point.dist.version) if point.dist is not None else (None, None)
     label = f"{point.name} of {name} {version}" if name is not None else point.name
-    return Source(point.name, label, Origin.INSTALLED, point.load, distribution=name, version=version)
+    return PluginSource(point.name, label, Origin.INSTALLED, point.load, distribution=name, version=version)
 
 
 def shipped_plugins() -> dict[str, Path]:
@@ -72,11 +72,11 @@ def shipped_plugins() -> dict[str, Path]:
     return {path.stem: path for folder in _SHIPPED for path in sorted(folder.glob("*.py"))}
 
 
-def _of_file(given: str) -> Source:
+def _of_file(given: str) -> PluginSource:
     shipped = shipped_plugins().get(given.removesuffix(".py")) if Path(given).name == given else None
     chosen = shipped if shipped is not None and not Path(given).exists() else given
     path = Path(os.path.realpath(chosen))  # Path.resolve raises for a cycle of links
-    return Source(path.stem, str(path), Origin.FILE, partial(_load_file, given, path), path=str(path))
+    return PluginSource(path.stem, str(path), Origin.FILE, partial(_load_file, given, path), path=str(path))
 
 
 def _load_file(given: str, path: Path) -> ModuleType:

@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.group import (
-    ConsumeStatus,
     GroupConfig,
     GroupConnections,
     Member,
-    ProcessQueue,
+    ProcessQueueInfo,
     RunningInfo,
     Subscription,
+    TopicConsumeStatus,
 )
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.route import BrokerData, ClusterInfo, QueueData, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, OffsetWrapper, StoredOffsets, TopicOffset
 from rmqctl.model.topic import StaticMapping, TopicConfig
 
@@ -137,9 +137,9 @@ def _queue_count(value: Any) -> int:
     return _int(value)
 
 
-def _broker(data: Mapping[str, Any]) -> Broker:
+def _broker(data: Mapping[str, Any]) -> BrokerData:
     addresses = {_int_text(broker_id): _str(address) for broker_id, address in (data.get("brokerAddrs") or {}).items()}
-    return Broker(_str(data.get("cluster") or ""), _str(data["brokerName"]), addresses)
+    return BrokerData(_str(data.get("cluster") or ""), _str(data["brokerName"]), addresses)
 
 
 @_body
@@ -382,7 +382,7 @@ def _subscription(topic: str, item: Mapping[str, Any]) -> Subscription:
         expression=_str(item.get("subString") or ""),
         expression_type=_str(item.get("expressionType") or "TAG"),
         version_ms=_number(item.get("subVersion", 0)),
-        tags=tuple(sorted(_str(tag) for tag in _list(item.get("tagsSet") or []))),
+        tags=frozenset(_str(tag) for tag in _list(item.get("tagsSet") or [])),
     )
 
 
@@ -421,8 +421,8 @@ def decode_running_info(body: bytes) -> RunningInfo:
     )
 
 
-def _consume_status(item: Mapping[str, Any]) -> ConsumeStatus:
-    return ConsumeStatus(
+def _consume_status(item: Mapping[str, Any]) -> TopicConsumeStatus:
+    return TopicConsumeStatus(
         pull_rt_ms=_float(item.get("pullRT", 0.0)),
         pull_tps=_float(item.get("pullTPS", 0.0)),
         consume_rt_ms=_float(item.get("consumeRT", 0.0)),
@@ -439,12 +439,12 @@ def _number(value: Any) -> int:
     return _int(int(value) - 2**64 if int(value) >= 2**63 else int(value))
 
 
-def _process_queue(item: Mapping[str, Any]) -> ProcessQueue:
+def _process_queue(item: Mapping[str, Any]) -> ProcessQueueInfo:
     def number(name: str, absent: int) -> int:
         return _number(item.get(name, absent))
 
     commit_offset = number("commitOffset", -1)
-    return ProcessQueue(
+    return ProcessQueueInfo(
         cached_count=number("cachedMsgCount", 0),
         cached_min_offset=number("cachedMsgMinOffset", 0),
         cached_max_offset=number("cachedMsgMaxOffset", 0),

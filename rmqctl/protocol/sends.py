@@ -11,7 +11,7 @@ from msgspec import Struct
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage, SendStatus
+from rmqctl.model.send_result import OutgoingMessage, SendStatus
 
 from .codes import RequestCode, ResponseCode
 from .command import Command

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.errors import NotRegisteredError, UnreachableError
 from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
-from rmqctl.model.route import Absence, Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.route import Absence, BrokerData, ClusterInfo, QueueData, TopicRoute
 from rmqctl.model.topic import READ, WRITE
 from rmqctl.text.times import short_time
 
@@ -68,7 +68,7 @@ def with_missing_brokers(live: ClusterInfo, expectation: Expectation) -> Cluster
     there = {broker.broker_name for broker in live.brokers}
     clusters = {broker.cluster for broker in live.brokers}
     missing = [
-        Broker(
+        BrokerData(
             # A broker that was never seen is assumed to be in the only cluster there is.
             cluster=seen.cluster if seen is not None else min(clusters, default=""),
             broker_name=name,
@@ -93,15 +93,15 @@ def without_broker(route: TopicRoute) -> set[str]:
     return {data.broker_name for data in route.queue_data} - {broker.broker_name for broker in route.brokers}
 
 
-def only_routed(name: str, topics: Collection[str], cluster: str = "") -> Broker:
+def only_routed(name: str, topics: Collection[str], cluster: str = "") -> BrokerData:
     """Return a missing broker that is known only from routes."""
-    return Broker(cluster, name, {}, Absence(None, topics=tuple(sorted(topics))))
+    return BrokerData(cluster, name, {}, Absence(None, topics=tuple(sorted(topics))))
 
 
 def with_routed_brokers(cluster: ClusterInfo, routes: Collection[TopicRoute]) -> ClusterInfo:
     """Return a cluster with the brokers that only routes name; one without an address in any route is missing."""
     there = {broker.broker_name for broker in cluster.brokers}
-    routed: dict[str, Broker] = {}
+    routed: dict[str, BrokerData] = {}
     topics: dict[str, set[str]] = {}
     for route in routes:
         routed |= {broker.broker_name: broker for broker in route.brokers if broker.addresses}
@@ -114,7 +114,7 @@ def with_routed_brokers(cluster: ClusterInfo, routes: Collection[TopicRoute]) ->
     )
 
 
-def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
+def not_registered(broker: BrokerData, now_ms: int) -> NotRegisteredError:
     """Return the error for a request to a broker that should be registered but is not."""
     absence = broker.absence or Absence(None)
     seen_ms, hint = absence.last_seen_ms, None
@@ -133,7 +133,7 @@ def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
     return NotRegisteredError(broker.broker_name, reason, seen_ms, hint=hint)
 
 
-def master_missing(broker: Broker, now_ms: int) -> UnreachableError | None:
+def master_missing(broker: BrokerData, now_ms: int) -> UnreachableError | None:
     """Return the error for a broker without a master to ask, None when it has one; all commands use this.
 
     Such a broker is not registered, is registered without an address, or has only slaves.
@@ -155,7 +155,7 @@ def lost_brokers(topic: str, live: TopicRoute | None, expectation: Expectation) 
 
 
 def with_missing_queues(
-    topic: str, live: TopicRoute | None, missing: Collection[Broker], expectation: Expectation
+    topic: str, live: TopicRoute | None, missing: Collection[BrokerData], expectation: Expectation
 ) -> TopicRoute | None:
     """Return a route with the queues of missing brokers; None when there is neither a route nor such a queue."""
     absent = {broker.broker_name: broker for broker in missing}
@@ -175,7 +175,7 @@ def with_missing_queues(
     )
 
 
-def topics_of_missing(expectation: Expectation, missing: Collection[Broker]) -> set[str]:
+def topics_of_missing(expectation: Expectation, missing: Collection[BrokerData]) -> set[str]:
     """Return the topics that had queues on brokers which are not registered now."""
     names = {broker.broker_name for broker in missing}
     return {topic for topic, by_broker in expectation.topics.items() if names & by_broker.keys()}
@@ -199,7 +199,7 @@ def queue_data(broker_name: str, seen: SeenQueues) -> QueueData:
     )
 
 
-def seen_broker(broker: Broker, now_ms: int) -> SeenBroker:
+def seen_broker(broker: BrokerData, now_ms: int) -> SeenBroker:
     """Return a registered broker in the form in which it is remembered."""
     return SeenBroker(broker.cluster, broker.master_address, now_ms)
 

@@ -38,7 +38,7 @@ _PUSH_S = 10.5
 NEXT_PUSH_S = 16.5
 
 
-class Outcome(StrEnum):
+class ResetOutcome(StrEnum):
     """The result of a reset.
 
     CONFIRMED: the group resumes from the target. PENDING: the target is stored or sent to the clients, but no client
@@ -51,15 +51,15 @@ class Outcome(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class Verdict(Struct, frozen=True):
+class WriteVerdict(Struct, frozen=True):
     """The result for one queue, and a short reason. `is_final`: waiting longer would not change it."""
 
-    outcome: Outcome
+    outcome: ResetOutcome
     reason: str
     is_final: bool = False
 
 
-class Written(NamedTuple):
+class WrittenOffset(NamedTuple):
     """One offset that was written; `before` is the offset stored just before, None when none was stored."""
 
     mq: MessageQueue
@@ -79,20 +79,20 @@ class _Look(NamedTuple):
     owner_count: int
 
 
-def push_quiet_s(written: Collection[Written]) -> float:
+def _pending(reason: str, is_final: bool = False) -> WriteVerdict:
+    return WriteVerdict(ResetOutcome.PENDING, reason, is_final)
+
+
+def push_quiet_s(written: Collection[WrittenOffset]) -> float:
     """Return how long clients may pause, in s: each broker pushes for each topic; 0 where nothing is pushed."""
     told = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
     return _PUSH_S + NEXT_PUSH_S * (len(told) - 1) if told else 0.0
 
 
 def judge(
-    written: Written,
-    samples: Sequence[GroupSample],
-    *,
-    was_online: bool,
-    baseline: GroupSample | None = None,
+    written: WrittenOffset, samples: Sequence[GroupSample], *, was_online: bool, baseline: GroupSample | None = None,
     quiet_s: float = _PUSH_S,
-) -> Verdict:
+) -> WriteVerdict:  # fmt: skip
     """Return the result for one queue, from all samples since the write in order; samples without it are skipped.
 
     `was_online`: whether the group had members at the write. `baseline` is a sample from just before it. Without one, a
@@ -103,11 +103,11 @@ def judge(
     """
     looks = [look for sample in samples if (look := _look(written.mq, sample)) is not None]
     if not looks:
-        return Verdict(Outcome.UNKNOWN, "it was not sampled since")
+        return WriteVerdict(ResetOutcome.UNKNOWN, "it was not sampled since")
     last = looks[-1]
     if last.stored is None:
         reason = last.queue.reasons.get("consumerOffset", "")
-        return Verdict(Outcome.UNKNOWN, f"its broker does not report the offset ({reason})")
+        return WriteVerdict(ResetOutcome.UNKNOWN, f"its broker does not report the offset ({reason})")
     if not last.sample.client_ids and last.sample.state is GroupState.EMPTY:
         return _without_members(written, looks, was_online=was_online)
     if last.queue.is_popped:
@@ -127,29 +127,31 @@ def _look(mq: MessageQueue, sample: GroupSample) -> _Look | None:
     return _Look(sample.monotonic_s, queue.consumer_offset, queue, sample, owner, len(owners))
 
 
-def _without_members(written: Written, looks: Sequence[_Look], *, was_online: bool) -> Verdict:
+def _without_members(written: WrittenOffset, looks: Sequence[_Look], *, was_online: bool) -> WriteVerdict:
     """Judge a group without members: no client overwrites the offset, and the next member starts from it."""
     stored = looks[-1].stored
     away_s = _steady_s(looks, lambda look: not look.sample.client_ids)
     is_final = away_s >= (_AWAY_S if was_online else _AGREE_S)
     if was_online and away_s == 0 and written.route is not Route.SERVER_SIDE:
         # Offsets are read before the members: a member that has just left can have committed one in between.
-        return Verdict(Outcome.PENDING, f"{stored} is stored, and the last member has just left")
+        return _pending(f"{stored} is stored, and the last member has just left")
     if stored == written.target:
         if written.route is Route.SERVER_SIDE:
-            return Verdict(Outcome.PENDING, WAITS_FOR_MEMBER, is_final or not was_online)
-        return Verdict(Outcome.CONFIRMED, "stored, and the group has no members that could overwrite it", True)
+            return _pending(WAITS_FOR_MEMBER, is_final or not was_online)
+        return WriteVerdict(
+            ResetOutcome.CONFIRMED, "stored, and the group has no members that could overwrite it", True
+        )
     if stored is not None and _is_on_side(written, stored):
-        return Verdict(Outcome.CONFIRMED, "the group had continued from there before its members left", True)
+        return WriteVerdict(ResetOutcome.CONFIRMED, "the group had continued from there before its members left", True)
     if not is_final:
-        return Verdict(Outcome.PENDING, f"{stored} is stored, and the group has no members")
+        return _pending(f"{stored} is stored, and the group has no members")
     if was_online and written.before is not None and stored is not None and written.target < written.before <= stored:
         reason = f"{stored} is stored: its members moved and got that far before they left, or never moved"
-        return Verdict(Outcome.UNKNOWN, reason, True)
-    return Verdict(Outcome.LOST, f"{stored} is stored, and the group has no members", True)
+        return WriteVerdict(ResetOutcome.UNKNOWN, reason, True)
+    return WriteVerdict(ResetOutcome.LOST, f"{stored} is stored, and the group has no members", True)
 
 
-def _is_on_side(written: Written, offset: int, before: int | None = None) -> bool:
+def _is_on_side(written: WrittenOffset, offset: int, before: int | None = None) -> bool:
     """Tell whether an offset shows that a client moved to the target, and perhaps continued from there.
 
     Where no offset was stored before, only the target itself shows it, unless `before` is known from elsewhere.
@@ -176,7 +178,7 @@ def _unowned_s(looks: Sequence[_Look], quiet_s: float) -> float:
     return min(steady_s, looks[-1].at_s - looks[0].at_s - quiet_s)
 
 
-def _by_pops(written: Written, looks: Sequence[_Look]) -> Verdict:
+def _by_pops(written: WrittenOffset, looks: Sequence[_Look]) -> WriteVerdict:
     """Judge a popped queue: the broker keeps its position, and the pop that applies a mark stores it."""
     last, target = looks[-1], written.target
     stored = last.stored if last.stored is not None else -1
@@ -187,18 +189,20 @@ def _by_pops(written: Written, looks: Sequence[_Look]) -> Verdict:
 
     if is_past(last) and (has_marked or _is_on_side(written, stored)):
         if _steady_s(looks, is_past) >= _AGREE_S:
-            return Verdict(Outcome.CONFIRMED, "popping continued from there", True)
-        return Verdict(Outcome.PENDING, "popping continues from there")
+            return WriteVerdict(ResetOutcome.CONFIRMED, "popping continued from there", True)
+        return _pending("popping continues from there")
     if stored == target:
         is_at_end = last.queue.max_offset is not None and target >= last.queue.max_offset
         if is_at_end and _steady_s(looks, lambda look: look.stored == target) >= _AGREE_S:
-            return Verdict(Outcome.CONFIRMED, "stored, and no message is left to pop", True)
-        return Verdict(Outcome.PENDING, "stored; the next pop starts there, but a waiting pop can be held for 20 s")
+            return WriteVerdict(ResetOutcome.CONFIRMED, "stored, and no message is left to pop", True)
+        return _pending("stored; the next pop starts there, but a waiting pop can be held for 20 s")
     is_lost = _steady_s(looks, lambda look: look.stored != target) >= _LOST_S[Route.SERVER_SIDE]
-    return Verdict(Outcome.LOST if is_lost else Outcome.PENDING, f"popping continues at {stored}", is_lost)
+    return WriteVerdict(
+        ResetOutcome.LOST if is_lost else ResetOutcome.PENDING, f"popping continues at {stored}", is_lost
+    )
 
 
-def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verdict:
+def _by_broker(written: WrittenOffset, looks: Sequence[_Look], quiet_s: float) -> WriteVerdict:
     """Judge by the stored offset alone, where no member reports the queue: it must have moved and then stay."""
     target, route, last = written.target, written.route, looks[-1]
     # An offset equal to the target can be the mark until another one was seen; members overwrite a plain offset.
@@ -216,15 +220,15 @@ def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verd
     who = silent or "no member reports that it holds the queue"
     if is_there(last) and _steady_s(looks, is_there) >= _STORED_S:
         does = "stays" if last.stored == target else "continues from"
-        return Verdict(Outcome.CONFIRMED, f"the stored offset {does} there ({who})", True)
+        return WriteVerdict(ResetOutcome.CONFIRMED, f"the stored offset {does} there ({who})", True)
     if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s:
-        return Verdict(Outcome.PENDING, _STANDING_STILL)
+        return _pending(_STANDING_STILL)
     if last.stored == target:
         is_final = not silent and _unowned_s(looks, quiet_s if route is Route.CLIENT_PUSH else 0.0) >= _UNOWNED_S
-        return Verdict(Outcome.PENDING, f"stored; {who}", is_final)
+        return _pending(f"stored; {who}", is_final)
     if is_there(last):
-        return Verdict(Outcome.PENDING, f"the offset has just moved on from there; {who}")
-    return Verdict(Outcome.UNKNOWN, f"{last.stored} is stored, and {who}")
+        return _pending(f"the offset has just moved on from there; {who}")
+    return WriteVerdict(ResetOutcome.UNKNOWN, f"{last.stored} is stored, and {who}")
 
 
 def _done_at(first: _Look | None) -> int | None:
@@ -247,7 +251,7 @@ _STANDING_STILL = "sent to the clients, which pause for 10 s before they move th
 class _ByOwner:
     """Judges by what the member that holds the queue reports, sample by sample."""
 
-    def __init__(self, written: Written, looks: Sequence[_Look], first: _Look | None, quiet_s: float) -> None:
+    def __init__(self, written: WrittenOffset, looks: Sequence[_Look], first: _Look | None, quiet_s: float) -> None:
         self._written = written
         self._looks = looks
         self._start_s = looks[0].at_s
@@ -268,7 +272,7 @@ class _ByOwner:
         if first is not None:
             self._note(first)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> WriteVerdict:
         """Return the result from all samples together."""
         is_gone, is_kept = False, False
         owner_id: str | None = None
@@ -290,7 +294,9 @@ class _ByOwner:
             if is_gone and self._is_settled(look, owner.commit_offset):
                 settled_s = look.at_s if settled_s is None else settled_s
                 if look.at_s - settled_s >= _AGREE_S:
-                    return Verdict(Outcome.CONFIRMED, f"{owner_id} continued from there, and has committed it", True)
+                    return WriteVerdict(
+                        ResetOutcome.CONFIRMED, f"{owner_id} continued from there, and has committed it", True
+                    )
             else:
                 settled_s = None
             if is_gone or not self._is_elsewhere(look):
@@ -365,28 +371,30 @@ class _ByOwner:
             return look.at_s >= self._quiet_until_s
         return look.stored != self._written.target
 
-    def _elsewhere(self, owner: OwnerSample, position: int) -> Verdict:
+    def _elsewhere(self, owner: OwnerSample, position: int) -> WriteVerdict:
         has_stayed = owner.begun_at_ms is not None and self._unmoved_at_ms.get(owner.client_id) == owner.begun_at_ms
         if owner.may_forget and self._has_begun_anew(owner) and _has_consumed(owner) is False:
             reason = f"{owner.client_id} forgot the target, and restarted the queue at {position}"
-            return Verdict(Outcome.LOST, reason, True)
+            return WriteVerdict(ResetOutcome.LOST, reason, True)
         if position < self._written.target or has_stayed:
-            return Verdict(Outcome.LOST, f"{owner.client_id} continues from {position}, not from the target", True)
+            return WriteVerdict(
+                ResetOutcome.LOST, f"{owner.client_id} continues from {position}, not from the target", True
+            )
         reason = f"{owner.client_id} is at {position}: it moved to the target and got that far again, or never moved"
-        return Verdict(Outcome.UNKNOWN, reason, True)
+        return WriteVerdict(ResetOutcome.UNKNOWN, reason, True)
 
-    def _open(self, *, is_gone: bool) -> Verdict:
+    def _open(self, *, is_gone: bool) -> WriteVerdict:
         """Return what the reset is still waiting for."""
         last = self._looks[-1]
         if last.at_s < self._quiet_until_s:
-            return Verdict(Outcome.PENDING, _STANDING_STILL)
+            return _pending(_STANDING_STILL)
         if last.owner_count > 1:
-            return Verdict(Outcome.PENDING, f"{last.owner_count} members hold the queue: they are rebalancing")
+            return _pending(f"{last.owner_count} members hold the queue: they are rebalancing")
         if last.owner is None:
             unowned_s = _unowned_s(self._looks, self._quiet_until_s - self._start_s)
             is_final = last.stored == self._written.target and not last.sample.silent_ids and unowned_s >= _UNOWNED_S
-            return Verdict(Outcome.PENDING, f"{last.stored} is stored, and no member holds the queue", is_final)
+            return _pending(f"{last.stored} is stored, and no member holds the queue", is_final)
         name, position = last.owner.client_id, last.owner.commit_offset
         if last.stored == self._written.target and not is_gone:
-            return Verdict(Outcome.PENDING, f"stored; {name} has not pulled since, and a pull can be held for 20 s")
-        return Verdict(Outcome.PENDING, f"{name} is at {position}, {last.stored} is stored")
+            return _pending(f"stored; {name} has not pulled since, and a pull can be held for 20 s")
+        return _pending(f"{name} is at {position}, {last.stored} is stored")

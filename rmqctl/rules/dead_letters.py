@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class GivenUp(StrEnum):
+class DeadLetterReason(StrEnum):
     """Why a message is a dead letter, as far as its properties show."""
 
     MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"  # the client's limit is recorded, and was reached
@@ -31,13 +31,13 @@ def origin_message_id(properties: Mapping[str, str]) -> str | None:
     return properties.get("DLQ_ORIGIN_MESSAGE_ID") or properties.get("ORIGIN_MESSAGE_ID") or None
 
 
-def given_up(reconsume_times: int, properties: Mapping[str, str]) -> GivenUp | None:
+def given_up(reconsume_times: int, properties: Mapping[str, str]) -> DeadLetterReason | None:
     """Return why a message is a dead letter, None where its properties do not show it."""
     limit = properties.get("MAX_RECONSUME_TIMES", "")
     if limit.isascii() and limit.isdigit() and len(limit) <= 10 and reconsume_times >= int(limit):
-        return GivenUp.MAX_RECONSUME_TIMES
+        return DeadLetterReason.MAX_RECONSUME_TIMES
     if reconsume_times > 1:
-        return GivenUp.AFTER_RETRIES
+        return DeadLetterReason.AFTER_RETRIES
     if reconsume_times == 1:
-        return GivenUp.FIRST_FAILURE
-    return GivenUp.SENT_THERE if origin_topic(properties) is None else None
+        return DeadLetterReason.FIRST_FAILURE
+    return DeadLetterReason.SENT_THERE if origin_topic(properties) is None else None

@@ -9,7 +9,7 @@ from msgspec import Struct
 _MIB_BYTES = 1 << 20
 
 
-class Hold(StrEnum):
+class FlowControl(StrEnum):
     """The limit that keeps a queue from being pulled. BLOCKED: failed messages that no broker accepts back."""
 
     QUEUE_COUNT = "QUEUE_COUNT"
@@ -37,7 +37,7 @@ class FlowLimits(Struct, frozen=True, kw_only=True):
 def decide(
     limits: FlowLimits, *, held_queue_count: int, count: int, size_bytes: int, span: int | None = None,
     is_blocked: bool = False,
-) -> Hold | None:  # fmt: skip
+) -> FlowControl | None:  # fmt: skip
     """Return the first limit that a queue exceeds, None when the queue may be pulled.
 
     `held_queue_count` is the number of all queues that the consumer holds, of every topic and the retry topic. A
@@ -45,22 +45,22 @@ def decide(
     `span` must be None for orderly consumption, which has no span limit.
     """
     if is_blocked:
-        return Hold.BLOCKED
+        return FlowControl.BLOCKED
     if limits.topic_count is None:
-        count_limit, count_hold = limits.queue_count, Hold.QUEUE_COUNT
+        count_limit, count_hold = limits.queue_count, FlowControl.QUEUE_COUNT
     else:
-        count_limit, count_hold = _share(limits.topic_count, held_queue_count), Hold.TOPIC_COUNT
+        count_limit, count_hold = _share(limits.topic_count, held_queue_count), FlowControl.TOPIC_COUNT
     if count_limit is not None and count > count_limit:
         return count_hold
     if limits.topic_mib is None:
-        mib_limit, size_hold = limits.queue_mib, Hold.QUEUE_SIZE
+        mib_limit, size_hold = limits.queue_mib, FlowControl.QUEUE_SIZE
     else:
-        mib_limit, size_hold = _share(limits.topic_mib, held_queue_count), Hold.TOPIC_SIZE
+        mib_limit, size_hold = _share(limits.topic_mib, held_queue_count), FlowControl.TOPIC_SIZE
     # Whole MiB are compared: a limit of 100 is exceeded from 101 on.
     if mib_limit is not None and size_bytes // _MIB_BYTES > mib_limit:
         return size_hold
     if span is not None and limits.span is not None and span > limits.span:
-        return Hold.SPAN
+        return FlowControl.SPAN
     return None
 
 

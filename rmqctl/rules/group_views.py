@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from rmqctl.model.group import (
-    ConsumeStatus,
     GroupConfig,
     GroupConnections,
     MemberView,
     RunningInfo,
     Subscription,
     SubscriptionView,
+    TopicConsumeStatus,
 )
 from rmqctl.model.names import RETRY_PREFIX
 
@@ -126,13 +126,13 @@ def strategy_name(info: RunningInfo) -> str | None:
     return strategy_of_class(name) or name or None
 
 
-def total_status(statuses: Iterable[ConsumeStatus]) -> ConsumeStatus | None:
+def total_status(statuses: Iterable[TopicConsumeStatus]) -> TopicConsumeStatus | None:
     """Sum up the rates of a client's topics; times are means weighted by rate, or the longest where all rates are 0."""
     each = list(statuses)
     if not each:
         return None
     done = [status.consume_ok_tps + status.consume_failed_tps for status in each]
-    return ConsumeStatus(
+    return TopicConsumeStatus(
         pull_rt_ms=_mean([status.pull_rt_ms for status in each], [status.pull_tps for status in each]),
         pull_tps=sum(status.pull_tps for status in each),
         consume_rt_ms=_mean([status.consume_rt_ms for status in each], done),

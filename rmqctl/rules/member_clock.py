@@ -22,7 +22,7 @@ _OWN_LANGUAGE = "PYTHON"
 Times = Mapping[tuple[object, str], int]
 
 
-class Consumed(Struct, frozen=True):
+class ConsumedMessage(Struct, frozen=True):
     """A message that a member has consumed, so that it was stored earlier.
 
     `after_ms` is a later time that the member reports, by its own clock; `stored_at_ms` is by the broker's clock, whose
@@ -34,7 +34,7 @@ class Consumed(Struct, frozen=True):
     broker: SkewBounds
 
 
-def member_clock(looks: Sequence[RunningInfo], consumed: Iterable[Consumed] = ()) -> ClockBounds:
+def member_clock(looks: Sequence[RunningInfo], consumed: Iterable[ConsumedMessage] = ()) -> ClockBounds:
     """Return what a member's answers prove about its clock; `looks` are in the order of the requests.
 
     A time that a member recorded is before its answer, which gives a lower bound. A time that the previous answer did

@@ -39,7 +39,7 @@ HINDRANCES = {
 }
 
 
-class Popped(Struct, frozen=True):
+class PoppedRecord(Struct, frozen=True):
     """A message that is popped but not acknowledged; `handle` acknowledges it.
 
     `is_renewed`: its invisible time was changed since the pop. Clients do that when the listener fails, and then are no
@@ -59,7 +59,7 @@ class Popped(Struct, frozen=True):
         return self.pop_time_ms + self.invisible_ms
 
 
-class Unrevived(Struct, frozen=True):
+class UnrevivedRecords(Struct, frozen=True):
     """Pop records that a broker has not processed: how many, and how long the oldest is overdue at least."""
 
     record_count: int = 0
@@ -115,7 +115,7 @@ class PopRecords:
                 if latest != key:
                     self._renewed.add((latest, offset))
 
-    def unacknowledged(self, now_ms: int) -> list[Popped]:
+    def unacknowledged(self, now_ms: int) -> list[PoppedRecord]:
         """Return the unacknowledged messages whose invisible time is not over, the oldest pops first."""
         found = [
             self._popped(key, record, revive_queue_id, offset)
@@ -131,9 +131,9 @@ class PopRecords:
         read = Handle.parse(handle)
         return ((topic, queue_id, read.start_offset, read.pop_time_ms), queue_offset) in self._acknowledged
 
-    def _popped(self, key: _Key, record: _Record, revive_queue_id: int, offset: int) -> Popped:
+    def _popped(self, key: _Key, record: _Record, revive_queue_id: int, offset: int) -> PoppedRecord:
         handle = Handle(record.so, record.pt, record.it, revive_queue_id, self._broker_name)
-        return Popped(
+        return PoppedRecord(
             MessageQueue(record.t, self._broker_name, record.q), offset, record.pt, record.it,
             handle.to_text(record.t, record.q, offset), (key, offset) in self._renewed,
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqctl.model.group import ProcessQueue
+from rmqctl.model.group import ProcessQueueInfo
 from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
 
 
@@ -151,7 +151,7 @@ def _retention_left(
 
 
 def pulled_to(
-    broker_pull_offset: int | None, held: ProcessQueue | None, max_offset: int | None, window: int
+    broker_pull_offset: int | None, held: ProcessQueueInfo | None, max_offset: int | None, window: int
 ) -> tuple[int | None, PulledSource | None]:
     """Return up to which offset a queue was pulled, and the source of that; None twice when it is unknown.
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class Hindrance(StrEnum):
+class RetryHindrance(StrEnum):
     """Why a broker does not store a message that is sent back, or acknowledges and loses it (NO_RETRY_QUEUES)."""
 
     NO_MASTER = "NO_MASTER"
@@ -18,12 +18,12 @@ class Hindrance(StrEnum):
     RETRY_TOPIC_NOT_WRITABLE = "RETRY_TOPIC_NOT_WRITABLE"
 
 
-HINDRANCES: Mapping[Hindrance, str] = {
-    Hindrance.NO_MASTER: "has no master",
-    Hindrance.GROUP_UNKNOWN: "does not know the group",
-    Hindrance.BROKER_NOT_WRITABLE: "is not writable (brokerPermission)",
-    Hindrance.NO_RETRY_QUEUES: "has no retry queue for the group (retryQueueNums=0): it loses messages sent back",
-    Hindrance.RETRY_TOPIC_NOT_WRITABLE: "has the group's retry topic without write permission",
+HINDRANCES: Mapping[RetryHindrance, str] = {
+    RetryHindrance.NO_MASTER: "has no master",
+    RetryHindrance.GROUP_UNKNOWN: "does not know the group",
+    RetryHindrance.BROKER_NOT_WRITABLE: "is not writable (brokerPermission)",
+    RetryHindrance.NO_RETRY_QUEUES: "has no retry queue for the group (retryQueueNums=0): it loses messages sent back",
+    RetryHindrance.RETRY_TOPIC_NOT_WRITABLE: "has the group's retry topic without write permission",
 }
 
 
@@ -42,20 +42,20 @@ class RetryPlace(Struct, frozen=True, kw_only=True):
     is_topic_writable: bool | None = None
 
     @property
-    def hindrance(self) -> Hindrance | None:
+    def hindrance(self) -> RetryHindrance | None:
         """Why CONSUMER_SEND_MSG_BACK fails there, in the order of SendMessageProcessor.consumerSendMsgBack."""
         if not self.has_master:
-            return Hindrance.NO_MASTER
+            return RetryHindrance.NO_MASTER
         if self.is_group_known is False and self.makes_groups is False:
-            return Hindrance.GROUP_UNKNOWN
+            return RetryHindrance.GROUP_UNKNOWN
         if self.is_writable is False:
-            return Hindrance.BROKER_NOT_WRITABLE
+            return RetryHindrance.BROKER_NOT_WRITABLE
         if self.retry_queue_count is not None and self.retry_queue_count <= 0:
-            return Hindrance.NO_RETRY_QUEUES
-        return Hindrance.RETRY_TOPIC_NOT_WRITABLE if self.is_topic_writable is False else None
+            return RetryHindrance.NO_RETRY_QUEUES
+        return RetryHindrance.RETRY_TOPIC_NOT_WRITABLE if self.is_topic_writable is False else None
 
 
-def blocks_retries(places: Mapping[str, RetryPlace], broker_name: str) -> Hindrance | None:
+def blocks_retries(places: Mapping[str, RetryPlace], broker_name: str) -> RetryHindrance | None:
     """Return why a client cannot send back a failed message that it read from a broker; None where it can, or may.
 
     If the broker refuses it, the client sends a new message to the retry topic at any broker that is writable according
@@ -63,7 +63,7 @@ def blocks_retries(places: Mapping[str, RetryPlace], broker_name: str) -> Hindra
     """
     place = places.get(broker_name)
     hindrance = None if place is None else place.hindrance
-    if hindrance is None or hindrance is Hindrance.NO_RETRY_QUEUES:
+    if hindrance is None or hindrance is RetryHindrance.NO_RETRY_QUEUES:
         return None
     can_elsewhere = any(
         other.has_master and other.is_topic_writable and other.is_writable is not False for other in places.values()

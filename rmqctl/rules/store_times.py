@@ -27,7 +27,7 @@ class TimeOrder(StrEnum):
     HALVED = "HALVED"
 
 
-class Wanted(NamedTuple):
+class TimeTarget(NamedTuple):
     """The message to find: the first one stored at `at_ms` or later, or the last one stored before it."""
 
     at_ms: int
@@ -71,7 +71,7 @@ def evenly(first: int, last: int, count: int) -> list[int]:
     return sorted(inner, reverse=last < first)
 
 
-def may_hold(wanted: Wanted, before_ms: int, after_ms: int) -> bool:
+def may_hold(wanted: TimeTarget, before_ms: int, after_ms: int) -> bool:
     """Tell whether the wanted message may be between two neighbours, the first one of which does not fit.
 
     If neither neighbour fits, it may be between them when their times go back. If their times rise, those in between

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rmqctl.model.group import GroupState, ProcessQueue, RunningInfo
+from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
 
-from .flow_control import FlowLimits, Hold, decide
+from .flow_control import FlowControl, FlowLimits, decide
 from .member_clock import written_times
 
 # A message in consumption for less is not reported, unless --older-than is lower; mqadmin warns from this age on.
@@ -34,7 +34,7 @@ class Motion(StrEnum):
     UNHELD = "UNHELD"  # messages are unread, and no member reports that it holds the queue
 
 
-class Why(StrEnum):
+class StuckReason(StrEnum):
     """Why a queue is stuck or slow. The first four concern a message in flight; IN_HAND when no more is known."""
 
     IN_CONSUMPTION = "IN_CONSUMPTION"
@@ -69,7 +69,7 @@ class Position(Struct, frozen=True):
 
     consumer_offset: int | None
     max_offset: int | None
-    held: ProcessQueue | None = None
+    held: ProcessQueueInfo | None = None
     min_offset: int | None = None
     pull_offset: int | None = None
 
@@ -157,7 +157,7 @@ class Holder(Struct, frozen=True):
     limits: FlowLimits = FlowLimits()
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class StuckFacts(Struct, frozen=True, kw_only=True):
     """Everything that is known about one queue.
 
     `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head matches the
@@ -179,67 +179,75 @@ class Facts(Struct, frozen=True, kw_only=True):
     retry_hindrance: str | None = None
 
 
-class Verdict(Struct, frozen=True):
+class StuckVerdict(Struct, frozen=True):
     """`is_stuck`: a message has been in flight for too long; None when that is unknown. Ages are of the head in flight.
 
     `needs_time`: watching for longer would decide it. `flow_control` is the limit that blocks pulls of the queue.
     """
 
-    why: Why
+    why: StuckReason
     is_stuck: bool | None
     at_least_ms: int | None = None
     at_most_ms: int | None = None
     source: AgeSource | None = None
-    flow_control: Hold | None = None
+    flow_control: FlowControl | None = None
     needs_time: bool = False
 
 
-def judge(facts: Facts, older_than_ms: int | None) -> Verdict | None:
+def judge(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict | None:
     """Judge one queue; None when it is fine. `older_than_ms` defaults to 1 min or, if longer, 3 times the usual."""
     watched, motion = facts.watched, facts.watched.motion
     if facts.is_pop and facts.hides_pops and watched.last.held is None:
-        return Verdict(Why.POP, is_stuck=None)
+        return StuckVerdict(StuckReason.POP, is_stuck=None)
     if motion is Motion.DONE:
         return None
     # Retry topics of a popping group are pulled.
     if facts.is_pop and watched.last.held is None:
-        return Verdict(Why.POP, is_stuck=False)
+        return StuckVerdict(StuckReason.POP, is_stuck=False)
     if motion is Motion.UNHELD:
         return _judge_unheld(facts)
     if motion is Motion.MOVES:
-        return Verdict(Why.SLOW, is_stuck=False, flow_control=_flow_control(facts)) if _is_slow(watched) else None
+        return (
+            StuckVerdict(StuckReason.SLOW, is_stuck=False, flow_control=_flow_control(facts))
+            if _is_slow(watched)
+            else None
+        )
     if motion is Motion.IDLES:
         return _judge_idle(facts)
     return _judge_head(facts, older_than_ms)
 
 
-def judge_popped(age_ms: int) -> Verdict:
+def judge_popped(age_ms: int) -> StuckVerdict:
     """Judge a message that was popped longer ago than the limit, but is not acknowledged."""
-    return Verdict(Why.POPPED, True, age_ms, age_ms, AgeSource.POPPED)
+    return StuckVerdict(StuckReason.POPPED, True, age_ms, age_ms, AgeSource.POPPED)
 
 
-def _judge_unheld(facts: Facts) -> Verdict:
+def _judge_unheld(facts: StuckFacts) -> StuckVerdict:
     if facts.state is GroupState.EMPTY:
-        return Verdict(Why.NO_MEMBERS, is_stuck=False)
+        return StuckVerdict(StuckReason.NO_MEMBERS, is_stuck=False)
     if facts.state is GroupState.UNKNOWN:
-        return Verdict(Why.MEMBERS_UNKNOWN, is_stuck=None)
+        return StuckVerdict(StuckReason.MEMBERS_UNKNOWN, is_stuck=None)
     if facts.has_silent:
-        return Verdict(Why.MEMBER_SILENT, is_stuck=None)
-    return Verdict(Why.NOT_ASSIGNED, is_stuck=False) if facts.reports_queues else Verdict(Why.NOT_REPORTED, None)
+        return StuckVerdict(StuckReason.MEMBER_SILENT, is_stuck=None)
+    return (
+        StuckVerdict(StuckReason.NOT_ASSIGNED, is_stuck=False)
+        if facts.reports_queues
+        else StuckVerdict(StuckReason.NOT_REPORTED, None)
+    )
 
 
-def _judge_idle(facts: Facts) -> Verdict:
+def _judge_idle(facts: StuckFacts) -> StuckVerdict:
     held, holder = facts.watched.last.held, facts.holder
     if not facts.can_pull:
-        return Verdict(Why.PULLS_REFUSED, is_stuck=False)
+        return StuckVerdict(StuckReason.PULLS_REFUSED, is_stuck=False)
     if facts.is_wanted is False:
-        return Verdict(Why.FILTERED, is_stuck=False)
+        return StuckVerdict(StuckReason.FILTERED, is_stuck=False)
     pulled_ms = None if held is None else held.last_pull_at_ms
     if holder is not None and holder.now_ms is not None and pulled_ms is not None:
         if holder.now_ms - pulled_ms > _PULL_OVERDUE_MS:
-            return Verdict(Why.NOT_PULLED, is_stuck=False)
-        return Verdict(Why.PAUSED, is_stuck=False)
-    return Verdict(Why.NOT_PULLED, is_stuck=False)
+            return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
+        return StuckVerdict(StuckReason.PAUSED, is_stuck=False)
+    return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
 
 
 def _is_slow(watched: Watched) -> bool:
@@ -251,7 +259,7 @@ def _is_slow(watched: Watched) -> bool:
     return advance * 1000 < watched.for_ms and behind > advance
 
 
-def _judge_head(facts: Facts, older_than_ms: int | None) -> Verdict:
+def _judge_head(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict:
     least_ms, source = _least_age(facts)
     most_ms = None if facts.head_age_ms is None else max(facts.head_age_ms, least_ms)
     if source is AgeSource.REPORTED:
@@ -262,10 +270,10 @@ def _judge_head(facts: Facts, older_than_ms: int | None) -> Verdict:
     )
     flow_control = _flow_control(facts)
     if least_ms >= limit_ms:
-        return Verdict(_why(facts), True, least_ms, most_ms, source, flow_control)
+        return StuckVerdict(_why(facts), True, least_ms, most_ms, source, flow_control)
     if most_ms is not None and most_ms < limit_ms:
-        return Verdict(Why.SLOW, False, least_ms, most_ms, source, flow_control)
-    return Verdict(_why(facts), None, least_ms, most_ms, source, flow_control, needs_time=True)
+        return StuckVerdict(StuckReason.SLOW, False, least_ms, most_ms, source, flow_control)
+    return StuckVerdict(_why(facts), None, least_ms, most_ms, source, flow_control, needs_time=True)
 
 
 def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> float:
@@ -281,7 +289,7 @@ def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> float:
     return usual_ms
 
 
-def _least_age(facts: Facts) -> tuple[int, AgeSource]:
+def _least_age(facts: StuckFacts) -> tuple[int, AgeSource]:
     """Return how long the head has been in flight at least.
 
     Every finished message of a queue sets its last consumption. The same message has been the first in flight since
@@ -302,21 +310,21 @@ def _least_age(facts: Facts) -> tuple[int, AgeSource]:
     return watched_ms, AgeSource.WATCHED
 
 
-def _why(facts: Facts) -> Why:
+def _why(facts: StuckFacts) -> StuckReason:
     holder = facts.holder
     if holder is None:
-        return Why.IN_HAND
+        return StuckReason.IN_HAND
     if holder.is_orderly:
-        return Why.BLOCKED_IN_ORDER
+        return StuckReason.BLOCKED_IN_ORDER
     if holder.head_for_ms is not None:
-        return Why.IN_CONSUMPTION
+        return StuckReason.IN_CONSUMPTION
     # A client retries locally, every 5 s, a message that no broker accepts back.
     if holder.failed_tps > 0 and (facts.retry_hindrance is not None or holder.busy_count == 0):
-        return Why.LOCAL_RETRY
-    return Why.IN_CONSUMPTION if holder.busy_count else Why.IN_HAND
+        return StuckReason.LOCAL_RETRY
+    return StuckReason.IN_CONSUMPTION if holder.busy_count else StuckReason.IN_HAND
 
 
-def _flow_control(facts: Facts) -> Hold | None:
+def _flow_control(facts: StuckFacts) -> FlowControl | None:
     held, holder = facts.watched.last.held, facts.holder
     if held is None or holder is None:
         return None

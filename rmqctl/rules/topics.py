@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_topic
-from rmqctl.model.route import Broker, ClusterInfo, QueueData
+from rmqctl.model.route import BrokerData, ClusterInfo, QueueData
 from rmqctl.model.topic import READ, WRITE, TopicConfig, TopicFinding, TopicKind
 
 _INHERIT = 1  # PermName: new topics inherit from this one
@@ -53,7 +53,7 @@ def config_findings(configs: Iterable[TopicConfig]) -> list[TopicFinding]:
     return found
 
 
-def route_findings(data: QueueData, broker: Broker | None) -> list[TopicFinding]:
+def route_findings(data: QueueData, broker: BrokerData | None) -> list[TopicFinding]:
     """Return the findings on one broker's part of a route; `broker` None: the route has no address of it."""
     found = []
     if broker is None or not broker.addresses:

@@ -17,7 +17,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import CommandFlag, Permission
 from rmqctl.protocol.record import Host
 from rmqctl.sandbox.delivery.delays import Delays, due_times
-from rmqctl.sandbox.delivery.holds import Holds
+from rmqctl.sandbox.delivery.held_requests import HeldRequests
 from rmqctl.sandbox.delivery.timers import Timers
 from rmqctl.sandbox.faults.faults import Faults
 from rmqctl.sandbox.faults.partitions import Trait, trait_of
@@ -97,7 +97,7 @@ class Broker:
         self.consumers.on_change = self._notify_members
         self.producers = ProducerTable(clock.monotonic_s)
         self.locks = QueueLocks(clock.monotonic_s)
-        self.holds = Holds(clock)
+        self.holds = HeldRequests(clock)
         self.stats = Stats(clock.monotonic_s)
         self.daily_totals = DailyTotals(self.now_ms)
         levels = self.settings.text("messageDelayLevel")

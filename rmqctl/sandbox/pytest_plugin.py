@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .threaded import ThreadedSandbox
+    from .sandbox_thread import ThreadedSandbox
 
 _MARKER = "rmq_sandbox"
 
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(name="rmq_sandbox")
 def _rmq_sandbox(request: pytest.FixtureRequest) -> Iterator[ThreadedSandbox]:
     """Yield a running RocketMQ sandbox: `addr`, `faults`, `advance(seconds)`, `restart(broker)`."""
-    from .threaded import ThreadedSandbox
+    from .sandbox_thread import ThreadedSandbox
 
     marker = request.node.get_closest_marker(_MARKER)
     if marker is not None and marker.args:

@@ -18,7 +18,7 @@ from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode, request_code_name
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import RequestReceived
-from rmqctl.sandbox.faults.faults import Answer, Corrupt, Delay, Drop, Effect, Faults
+from rmqctl.sandbox.faults.faults import AnswerCode, Corrupt, Delay, Drop, Effect, Faults
 
 from .channel import Channel
 from .periodic import Periodic
@@ -226,7 +226,7 @@ class Server:
             self._suffer(effect, request)
 
     def _suffer(self, effect: Effect, request: Request) -> None:
-        if isinstance(effect, Answer):
+        if isinstance(effect, AnswerCode):
             request.reply(answer(effect.code, effect.text))
         elif isinstance(effect, Drop):
             request.channel.closed()  # immediately: what arrived with it is lost too

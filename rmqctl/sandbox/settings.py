@@ -93,14 +93,14 @@ _ENUMS = {
 }  # fmt: skip
 
 
-def broker_settings(profile: Profile, own: Mapping[str, str], now_ms: Callable[[], int]) -> Settings:
+def broker_settings(profile: Profile, own: Mapping[str, str], now_ms: Callable[[], int]) -> ServerSettings:
     """Return a broker's configuration: RocketMQ's defaults, overridden by `own`."""
-    return Settings({**_BOTH, **(_SINCE_5 if profile.is_5 else _ONLY_4), **own}, now_ms)
+    return ServerSettings({**_BOTH, **(_SINCE_5 if profile.is_5 else _ONLY_4), **own}, now_ms)
 
 
-def name_server_settings(profile: Profile, now_ms: Callable[[], int]) -> Settings:
+def name_server_settings(profile: Profile, now_ms: Callable[[], int]) -> ServerSettings:
     """Return a name server's configuration."""
-    return Settings({**_NAME_SERVER, **(_NAME_SERVER_SINCE_5 if profile.is_5 else {})}, now_ms)
+    return ServerSettings({**_NAME_SERVER, **(_NAME_SERVER_SINCE_5 if profile.is_5 else {})}, now_ms)
 
 
 def parse_properties(body: bytes) -> dict[str, str]:
@@ -114,7 +114,7 @@ def parse_properties(body: bytes) -> dict[str, str]:
     return found
 
 
-class Settings:
+class ServerSettings:
     """Names and their texts, with typed reads. Unknown names are not kept. `version` counts updates."""
 
     def __init__(self, values: Mapping[str, str], now_ms: Callable[[], int]) -> None:

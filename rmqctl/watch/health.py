@@ -18,9 +18,9 @@ from rmqctl.rules.health import (
     Cause,
     GroupVerdict,
     Health,
+    HealthSettings,
     Observation,
-    Settings,
-    Verdict,
+    QueueVerdict,
     facts_of,
     judge,
     judge_group,
@@ -36,7 +36,7 @@ class QueueHealth(Struct, frozen=True):
     """The verdict on a queue. `row` is its progress in the last sample, None when that sample does not have it."""
 
     mq: MessageQueue
-    verdict: Verdict
+    verdict: QueueVerdict
     row: QueueProgress | None
     time_lag: TimeLag
     rates: MessageRates = MessageRates()
@@ -132,7 +132,7 @@ _EARLY = (Cause.TOO_FEW_SAMPLES, Cause.NO_SAMPLES)
 class HealthWindow:
     """Keeps the observations of the last `window_ms` of each queue; the memory does not grow with time."""
 
-    def __init__(self, window_ms: int, settings: Settings) -> None:
+    def __init__(self, window_ms: int, settings: HealthSettings) -> None:
         self._window_ms = window_ms
         self._settings = settings
         self._seen: defaultdict[GroupKey, dict[MessageQueue, deque[Observation]]] = defaultdict(dict)

@@ -26,7 +26,7 @@ _LABELS = ("cluster", "topic", "consumer_group", "is_retry")
 _GROUP_LABELS = ("cluster", "consumer_group")
 
 
-class Published(Struct, frozen=True):
+class MetricsRound(Struct, frozen=True):
     """What is exported: one round."""
 
     at_ms: int = 0
@@ -43,7 +43,7 @@ class Exporter:
     def __init__(self, host: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, start_http_server
 
-        self._published = Published()
+        self._published = MetricsRound()
         registry = CollectorRegistry()
         registry.register(self)
         try:
@@ -53,7 +53,7 @@ class Exporter:
             raise UsageError(f"Cannot serve --metrics {host}:{port}: {reason}.") from None
         self.port: int = self._server.server_port
 
-    def publish(self, published: Published) -> None:
+    def publish(self, published: MetricsRound) -> None:
         """Replace what is exported."""
         self._published = published
 
@@ -68,7 +68,7 @@ class Exporter:
         return families(self._published)
 
 
-def families(published: Published) -> Iterator[Metric]:
+def families(published: MetricsRound) -> Iterator[Metric]:
     """Yield the metrics of a round; a metric without a known value is left out."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
 

@@ -20,7 +20,7 @@ from rmqctl.text.words import counted
 from .health import GroupHealth, HealthWindow
 from .incidents import Incidents
 from .items import notification
-from .metrics import Exporter, Published
+from .metrics import Exporter, MetricsRound
 from .recorder import Recorder
 
 
@@ -108,7 +108,7 @@ class Watch:
             self._send(notification(alerts))
         if self._exporter is not None:
             self._exporter.publish(
-                Published(
+                MetricsRound(
                     read.at_ms, groups, read.activities, len(failures), dict(self._sampler.pace.counts),
                     self._failed_alert_count(),
                 )

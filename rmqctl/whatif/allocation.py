@@ -19,34 +19,34 @@ from rmqctl.rules.allocate import (
 )
 from rmqctl.rules.group_state import agreed
 
-from .changes import FIRST, Changes, apply_changes
+from .changes import FIRST, TrialChanges, apply_changes
 from .concerns import Concern, find_concerns, find_weight_concerns
-from .looks import Looks, compare_with_real
-from .outcome import Outcome, Unmeasured, Work, compute_outcome, count_moved
-from .rooms import find_room_concerns
-from .scene import Scene, consumed_part, share_all
+from .group_snapshot import GroupSnapshot, consumed_part, share_all
+from .outcome import TrialOutcome, Unmeasured, Work, compute_outcome, count_moved
+from .room_concerns import find_room_concerns
+from .strategy_match import StrategyMatch, compare_with_real
 
 DEFAULT = "averagely"
 _POP = "pop-share"
 
 
 class Trial(Struct, frozen=True):
-    """One strategy tried on one group; `looks` has a value only for a running group.
+    """One strategy tried on one group; `match` has a value only for a running group.
 
     New clients and brokers without a name are simulated both as sorting last and as sorting first: `most_moved_count`
     is the larger number of queues that move, None when all names are known. Names in between can give other numbers.
     """
 
-    scene: Scene
-    outcome: Outcome
-    looks: Looks | None
+    snapshot: GroupSnapshot
+    outcome: TrialOutcome
+    match: StrategyMatch | None
     concerns: tuple[Concern, ...]
     most_moved_count: int | None
 
 
-def current_strategy(scene: Scene) -> str | None:
+def current_strategy(snapshot: GroupSnapshot) -> str | None:
     """Return the strategy of a running group's members, None when they differ or do not report it."""
-    live = scene.live
+    live = snapshot.live
     if live is None:
         return None
     if live.is_popping:
@@ -55,81 +55,83 @@ def current_strategy(scene: Scene) -> str | None:
 
 
 def try_strategy(
-    scene: Scene, changes: Changes, strategy: str | None, options: Options, *, current: str | None, work: Work,
-    custom: Mapping[str, CustomStrategy] | None = None,
+    snapshot: GroupSnapshot, changes: TrialChanges, strategy: str | None, options: Options, *, current: str | None,
+    work: Work, custom: Mapping[str, CustomStrategy] | None = None,
 ) -> Trial:  # fmt: skip
     """Allocate a group's queues with a strategy after a change; `strategy` defaults to `current`, else averagely.
 
     Raises AllocationError when the strategy refuses, NotFoundError and UsageError for impossible changes.
     """
     wanted = strategy if strategy is not None else current if current is not None else DEFAULT
-    later = apply_changes(scene, changes)
-    own = current if current is not None else _stand_in(scene, wanted)
+    later = apply_changes(snapshot, changes)
+    own = current if current is not None else _stand_in(snapshot, wanted)
     own_error = None
     try:
-        before = _before(scene, own, options, custom)
+        before = _before(snapshot, own, options, custom)
     except AllocationError as error:
         # For a running group, users can try strategies other than its own, which may be known only to its clients.
-        if scene.live is None or own == wanted:
+        if snapshot.live is None or own == wanted:
             raise
-        own_error, before = str(error), _before(scene, wanted, options, custom)
-    real = _real(scene, before)
+        own_error, before = str(error), _before(snapshot, wanted, options, custom)
+    real = _real(snapshot, before)
     known = _with_work(options, real or before, work)
-    chosen = find_strategy(wanted, _for_those_who_stay(known, scene, later), custom)
+    chosen = find_strategy(wanted, _for_those_who_stay(known, snapshot, later), custom)
     after = consumed_part(later, share_all(later, chosen))
     outcome = compute_outcome(
-        chosen.name, real or before, after, later.queues, scene.queues, _with_new_queues(work, later, scene)
+        chosen.name, real or before, after, later.queues, snapshot.queues, _with_new_queues(work, later, snapshot)
     )
-    is_one = own_error is None and (scene.live is None or len(scene.live.strategies) < 2)
-    looks = compare_with_real(scene, before if is_one else None, options)
+    is_one = own_error is None and (snapshot.live is None or len(snapshot.live.strategies) < 2)
+    match = compare_with_real(snapshot, before if is_one else None, options)
     most = None
     if changes.has_unnamed:
-        other = apply_changes(scene, _sorted_first(changes))
+        other = apply_changes(snapshot, _sorted_first(changes))
         other_after = consumed_part(other, share_all(other, chosen))
-        other_count = count_moved(real or before, other_after, other.queues, scene.queues)
+        other_count = count_moved(real or before, other_after, other.queues, snapshot.queues)
         most = max(other_count, len(outcome.moved))
     concerns = (
-        *find_concerns(scene, later, changes, outcome, looks, most_moved_count=most, own_error=own_error),
+        *find_concerns(snapshot, later, changes, outcome, match, most_moved_count=most, own_error=own_error),
         *(find_room_concerns(later, chosen.name, options) if chosen.name not in (custom or {}) else ()),
-        *(find_weight_concerns(scene, known.weights) if chosen.name == "lag-weighted" else ()),
+        *(find_weight_concerns(snapshot, known.weights) if chosen.name == "lag-weighted" else ()),
     )
-    return Trial(later, outcome, looks, concerns, most)
+    return Trial(later, outcome, match, concerns, most)
 
 
-def _stand_in(scene: Scene, wanted: str) -> str:
+def _stand_in(snapshot: GroupSnapshot, wanted: str) -> str:
     """Return the strategy assumed for a group: RocketMQ's default when it has members, else the one that is tried.
 
     So all strategies are tried from the same starting point.
     """
-    return DEFAULT if scene.live is not None and scene.live.members else wanted
+    return DEFAULT if snapshot.live is not None and snapshot.live.members else wanted
 
 
-def _sorted_first(changes: Changes) -> Changes:
+def _sorted_first(changes: TrialChanges) -> TrialChanges:
     return replace(changes, new_prefix=FIRST)
 
 
-def _before(scene: Scene, strategy: str, options: Options, custom: Mapping[str, CustomStrategy] | None) -> Assignment:
+def _before(
+    snapshot: GroupSnapshot, strategy: str, options: Options, custom: Mapping[str, CustomStrategy] | None
+) -> Assignment:
     """Return the strategy's allocation before the change, empty without clients or queues."""
-    if not scene.client_ids or not scene.queues:
+    if not snapshot.client_ids or not snapshot.queues:
         return {}
     # Sticky needs a previous allocation, which does not exist at the start: RocketMQ's default replaces it.
     name = DEFAULT if strategy == "sticky" and not options.previous else strategy
-    return consumed_part(scene, share_all(scene, find_strategy(name, options, custom)))
+    return consumed_part(snapshot, share_all(snapshot, find_strategy(name, options, custom)))
 
 
-def _real(scene: Scene, computed: Assignment) -> Assignment | None:
+def _real(snapshot: GroupSnapshot, computed: Assignment) -> Assignment | None:
     """Return the queues that clients report to hold, None unless every client has reported.
 
     For topics without a subscription it is the computed allocation: no client holds those queues, so that none of them
     seem to move from no owner.
     """
-    live = scene.live
+    live = snapshot.live
     if live is None:
         return None
-    ids = sort_client_ids(set(scene.client_ids))
+    ids = sort_client_ids(set(snapshot.client_ids))
     if not ids or live.silent or live.members.keys() != set(ids):
         return None
-    topics = {topic for topic in scene.topics if live.is_wanted(topic)}
+    topics = {topic for topic in snapshot.topics if live.is_wanted(topic)}
     return {
         client_id: sort_queues(
             (
@@ -146,19 +148,19 @@ def _with_work(options: Options, before: Assignment, work: Work) -> Options:
     return replace(options, previous=options.previous or before, weights=weights)
 
 
-def _for_those_who_stay(options: Options, scene: Scene, later: Scene) -> Options:
+def _for_those_who_stay(options: Options, snapshot: GroupSnapshot, later: GroupSnapshot) -> Options:
     """Return the options without the queues that are configured for clients that leave."""
-    gone = set(scene.client_ids) - set(later.client_ids)
+    gone = set(snapshot.client_ids) - set(later.client_ids)
     if not isinstance(options.configured, Mapping) or not gone:
         return options
     left = {client_id: queues for client_id, queues in options.configured.items() if client_id not in gone}
     return replace(options, configured=left)
 
 
-def _with_new_queues(work: Work, later: Scene, scene: Scene) -> Work:
+def _with_new_queues(work: Work, later: GroupSnapshot, snapshot: GroupSnapshot) -> Work:
     """Return the work, extended by new queues: their lag is 0 and their rate unknown."""
-    new: set[MessageQueue] = set(later.queues) - set(scene.queues)
-    if scene.live is None or not new:
+    new: set[MessageQueue] = set(later.queues) - set(snapshot.queues)
+    if snapshot.live is None or not new:
         return work
     return replace(
         work,

@@ -15,7 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import sort_client_ids
 from rmqctl.text.names import closest
 
-from .scene import ID_LIMIT, Scene
+from .group_snapshot import ID_LIMIT, GroupSnapshot
 
 # Sort after and before all names of real clients and brokers.
 LAST, FIRST = "~", "!"
@@ -42,7 +42,7 @@ class QueueChange(Struct, frozen=True):
         return sorted(queue_ids)[: max(0, len(queue_ids) - self.count)]
 
 
-class Changes(Struct, frozen=True):
+class TrialChanges(Struct, frozen=True):
     """The requested changes. New clients and brokers are names, or numbers of unnamed ones.
 
     `new_prefix` starts the names given to unnamed ones: their sort order decides which queues move.
@@ -93,18 +93,18 @@ def parse_names_or_count(option: str, words: Iterable[str]) -> tuple[str | int, 
     return tuple(found)
 
 
-def apply_changes(scene: Scene, changes: Changes) -> Scene:
+def apply_changes(snapshot: GroupSnapshot, changes: TrialChanges) -> GroupSnapshot:
     """Return the group after the changes. Raises NotFoundError or UsageError for impossible ones."""
-    client_ids = _change_clients(scene.client_ids, changes)
-    queues = _change_queues(scene.queues, changes)
+    client_ids = _change_clients(snapshot.client_ids, changes)
+    queues = _change_queues(snapshot.queues, changes)
     if not client_ids:
         raise UsageError("No client would be left.", hint="Remove fewer, or add others with --add-clients.")
     if not queues:
         raise UsageError("No queue would be left.", hint="Remove fewer, or add others with --add-brokers.")
-    return Scene(queues, client_ids, scene.live, scene.strangers)
+    return GroupSnapshot(queues, client_ids, snapshot.live, snapshot.strangers)
 
 
-def _change_clients(client_ids: tuple[str, ...], changes: Changes) -> tuple[str, ...]:
+def _change_clients(client_ids: tuple[str, ...], changes: TrialChanges) -> tuple[str, ...]:
     left = sort_client_ids(client_ids)
     for item in changes.remove_clients:
         if isinstance(item, int):
@@ -140,7 +140,7 @@ def _free_names(prefix: str, taken: Collection[str]) -> Callable[[int], list[str
     return more
 
 
-def _change_queues(queues: tuple[MessageQueue, ...], changes: Changes) -> tuple[MessageQueue, ...]:
+def _change_queues(queues: tuple[MessageQueue, ...], changes: TrialChanges) -> tuple[MessageQueue, ...]:
     ids_by_place: dict[tuple[str, str], list[int]] = {}
     for queue in queues:
         ids_by_place.setdefault((queue.topic, queue.broker_name), []).append(queue.queue_id)
@@ -165,7 +165,7 @@ def _change_queues(queues: tuple[MessageQueue, ...], changes: Changes) -> tuple[
     return tuple(MessageQueue(*place, queue_id) for place, ids in ids_by_place.items() for queue_id in ids)
 
 
-def _new_brokers(brokers: set[str], changes: Changes) -> list[str]:
+def _new_brokers(brokers: set[str], changes: TrialChanges) -> list[str]:
     """Return the names of new brokers. Raises UsageError for one that exists."""
     names: list[str] = []
     named = {*brokers, *(item for item in changes.add_brokers if isinstance(item, str))}
@@ -181,7 +181,7 @@ def _new_brokers(brokers: set[str], changes: Changes) -> list[str]:
     return names
 
 
-def _queue_count(ids_by_place: Mapping[tuple[str, str], Sequence[int]], changes: Changes) -> int:
+def _queue_count(ids_by_place: Mapping[tuple[str, str], Sequence[int]], changes: TrialChanges) -> int:
     """Return the largest possible number of queues."""
     more = 0 if changes.queues is None or changes.queues.sign == "-" else changes.queues.count
     return sum(len(ids) + more for ids in ids_by_place.values())

@@ -13,10 +13,10 @@ from rmqctl.rules.allocate import Assignment, Strategy
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 from rmqctl.text.durations import short_duration
 
-from .scene import Scene, share_all
+from .group_snapshot import GroupSnapshot, share_all
 
 
-class Coming(Struct, frozen=True, order=True):
+class MembershipEvent(Struct, frozen=True, order=True):
     """At `at_ms` a client joins or leaves; `origin` is the id that it had at the start, empty for the same."""
 
     at_ms: int
@@ -43,7 +43,9 @@ class Churn(Struct, frozen=True, rename="camel"):
     duration_ms: int
 
 
-def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: int, new_ids: bool) -> list[Coming]:
+def restarts(
+    client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: int, new_ids: bool
+) -> list[MembershipEvent]:
     """Return the events when clients stop one after another, one every `every_ms`, in `times` rounds.
 
     With `new_ids` they rejoin under another id that sorts next to the old one, because most ids contain the process id.
@@ -60,14 +62,18 @@ def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: i
         old, new = (f"{client_id}{'~' * turn}", f"{client_id}{'~' * (turn + 1)}") if new_ids else (client_id, client_id)
         at_ms = (index + 1) * every_ms
         events += [
-            Coming(at_ms, old, is_there=False),
-            Coming(at_ms + down_ms, new, is_there=True, origin=client_id if new_ids else ""),
+            MembershipEvent(at_ms, old, is_there=False),
+            MembershipEvent(at_ms + down_ms, new, is_there=True, origin=client_id if new_ids else ""),
         ]
     return sorted(events)
 
 
 def simulate(
-    scene: Scene, strategy_after: Callable[[Assignment], Strategy], events: Sequence[Coming], *, protection_ms: int
+    snapshot: GroupSnapshot,
+    strategy_after: Callable[[Assignment], Strategy],
+    events: Sequence[MembershipEvent],
+    *,
+    protection_ms: int,
 ) -> Churn:
     """Simulate clients that join and leave; all clients see each change immediately. Raises AllocationError.
 
@@ -79,27 +85,27 @@ def simulate(
     for event in events:
         if event.origin:
             names.setdefault(event.origin, {event.origin}).add(event.client_id)
-    scene = replace(scene, live=None, strangers={
+    snapshot = replace(snapshot, live=None, strangers={
         topic: frozenset(name for client_id in ids for name in names.get(client_id, {client_id}))
-        for topic, ids in scene.strangers.items()
+        for topic, ids in snapshot.strangers.items()
     })  # fmt: skip
-    present = set(scene.client_ids)
+    present = set(snapshot.client_ids)
     presence = look(None, present, 0)
-    shares = _share(scene, strategy_after, presence, 0, protection_ms, {})
+    shares = _share(snapshot, strategy_after, presence, 0, protection_ms, {})
     owners = _owners(shares)
     waiting = sorted(events)
     now_ms = share_count = move_count = twice_count = unowned_ms = last_ms = 0
     most = _most(shares)
     while (next_ms := _next(waiting, presence, now_ms, protection_ms)) is not None:
-        unowned_ms += (len(scene.queues) - len(owners)) * (next_ms - now_ms)
+        unowned_ms += (len(snapshot.queues) - len(owners)) * (next_ms - now_ms)
         now_ms = next_ms
         while waiting and waiting[0].at_ms == now_ms:
             event = waiting.pop(0)
             (present.add if event.is_there else present.discard)(event.client_id)
         presence = look(presence, present, now_ms)
-        shares = _share(scene, strategy_after, presence, now_ms, protection_ms, shares)
+        shares = _share(snapshot, strategy_after, presence, now_ms, protection_ms, shares)
         after = _owners(shares)
-        moved = [mq for mq in scene.queues if owners.get(mq) != after.get(mq)]
+        moved = [mq for mq in snapshot.queues if owners.get(mq) != after.get(mq)]
         if moved:
             share_count, last_ms = share_count + 1, now_ms
             move_count += len(moved)
@@ -108,20 +114,20 @@ def simulate(
     return Churn(protection_ms, share_count, move_count, twice_count, most, unowned_ms, last_ms)
 
 
-def _next(waiting: Sequence[Coming], presence: Presence, now_ms: int, protection_ms: int) -> int | None:
+def _next(waiting: Sequence[MembershipEvent], presence: Presence, now_ms: int, protection_ms: int) -> int | None:
     settles_ms = next_change_ms(presence, now_ms, protection_ms)
     times = [waiting[0].at_ms] if waiting else []
     return min([*times, *([] if settles_ms is None else [settles_ms])], default=None)
 
 
 def _share(
-    scene: Scene, strategy_after: Callable[[Assignment], Strategy], presence: Presence, now_ms: int, protection_ms: int,
-    shares: Assignment,
+    snapshot: GroupSnapshot, strategy_after: Callable[[Assignment], Strategy], presence: Presence, now_ms: int,
+    protection_ms: int, shares: Assignment,
 ) -> Assignment:  # fmt: skip
     counted = counted_clients(presence, now_ms, protection_ms)
     if not counted:
         return {}
-    return share_all(replace(scene, client_ids=tuple(counted)), strategy_after(shares))
+    return share_all(replace(snapshot, client_ids=tuple(counted)), strategy_after(shares))
 
 
 def _owners(shares: Assignment) -> dict[MessageQueue, str]:

@@ -12,10 +12,10 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.text.words import agreeing, counted, listed
 
-from .changes import Changes
-from .looks import Looks
-from .outcome import Outcome
-from .scene import LiveGroup, Scene
+from .changes import TrialChanges
+from .group_snapshot import GroupSnapshot, LiveGroup
+from .outcome import TrialOutcome
+from .strategy_match import StrategyMatch
 
 # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME.
 _LOCK_LIVES_S = 60
@@ -31,24 +31,24 @@ class Concern(Struct, frozen=True):
 
 
 def find_concerns(
-    scene: Scene, later: Scene, changes: Changes, outcome: Outcome, looks: Looks | None, *,
-    most_moved_count: int | None, own_error: str | None = None,
+    snapshot: GroupSnapshot, later: GroupSnapshot, changes: TrialChanges, outcome: TrialOutcome,
+    match: StrategyMatch | None, *, most_moved_count: int | None, own_error: str | None = None,
 ) -> tuple[Concern, ...]:  # fmt: skip
     """Return all findings, the worst first.
 
     `own_error` says why the group's own strategy cannot be computed, when another one is tried.
     """
-    live = scene.live
+    live = snapshot.live
     return (
         *_shares(later, outcome),
         *(_untold(live, own_error) if live is not None else ()),
-        *(_group(live, scene, outcome, looks) if live is not None else ()),
-        *(_cost(live, scene, changes, outcome) if live is not None else ()),
+        *(_group(live, snapshot, outcome, match) if live is not None else ()),
+        *(_cost(live, snapshot, changes, outcome) if live is not None else ()),
         *_advice(outcome, most_moved_count),
     )
 
 
-def _shares(later: Scene, outcome: Outcome) -> Iterator[Concern]:
+def _shares(later: GroupSnapshot, outcome: TrialOutcome) -> Iterator[Concern]:
     """Find problems of the shares themselves."""
     for client_id, count in Counter(later.client_ids).items():
         if count > 1:
@@ -85,12 +85,14 @@ def _untold(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
         yield Concern("STRATEGY_UNTOLD", text)
 
 
-def _group(live: LiveGroup, scene: Scene, outcome: Outcome, looks: Looks | None) -> Iterator[Concern]:
+def _group(
+    live: LiveGroup, snapshot: GroupSnapshot, outcome: TrialOutcome, match: StrategyMatch | None
+) -> Iterator[Concern]:
     """Find existing problems of the group."""
     for broker_name, view in sorted(live.views.items()):
-        topics = {mq.topic for mq in scene.queues if mq.broker_name == broker_name}
+        topics = {mq.topic for mq in snapshot.queues if mq.broker_name == broker_name}
         unseen = sorted(
-            client_id for client_id in set(scene.client_ids) - set(view) if _connects(live, client_id, topics)
+            client_id for client_id in set(snapshot.client_ids) - set(view) if _connects(live, client_id, topics)
         )
         if unseen:
             text = f"Broker {broker_name} does not list {listed(unseen)}: clients that ask it allocate without them."
@@ -98,15 +100,15 @@ def _group(live: LiveGroup, scene: Scene, outcome: Outcome, looks: Looks | None)
     if len(live.strategies) > 1:
         text = "some queues get several owners, others none."
         yield Concern("STRATEGIES_DIFFER", f"Members allocate by {', '.join(sorted(live.strategies))}: {text}")
-    if looks is not None and looks.as_told is False:
+    if match is not None and match.as_computed is False:
         text = "They use another strategy, see other members, or have just changed."
-        like = f" Their queues match {', '.join(looks.looks_like)}." if looks.looks_like else ""
+        like = f" Their queues match {', '.join(match.matching)}." if match.matching else ""
         yield Concern(
             "NOT_AS_COMPUTED",
-            f"Clients without the queues of the group's strategy: {listed(looks.differing)}. {text}{like}",
+            f"Clients without the queues of the group's strategy: {listed(match.differing)}. {text}{like}",
         )
-    for topic in scene.topics:
-        strangers = scene.strangers.get(topic, frozenset())
+    for topic in snapshot.topics:
+        strangers = snapshot.strangers.get(topic, frozenset())
         lacking = sorted(
             client_id
             for client_id, member in live.members.items()
@@ -137,7 +139,7 @@ def _retries(live: LiveGroup) -> Iterator[Concern]:
         yield Concern("NO_RETRY_QUEUES", text)
 
 
-def _cost(live: LiveGroup, scene: Scene, changes: Changes, outcome: Outcome) -> Iterator[Concern]:
+def _cost(live: LiveGroup, snapshot: GroupSnapshot, changes: TrialChanges, outcome: TrialOutcome) -> Iterator[Concern]:
     """Find the costs of the change."""
     known = [move.duplicate_risk for move in outcome.moved if move.duplicate_risk is not None]
     unknown_count = len(outcome.moved) - len(known)
@@ -148,7 +150,7 @@ def _cost(live: LiveGroup, scene: Scene, changes: Changes, outcome: Outcome) -> 
         text = f"It is unknown how many messages of {counted(unknown_count, 'moving queue')} could be consumed twice."
         yield Concern("CONSUMED_TWICE_UNKNOWN", text)
     if live.consume_from_where in (None, "CONSUME_FROM_LAST_OFFSET") and not live.is_popping:
-        yield from _starts(live, scene, outcome)
+        yield from _starts(live, snapshot, outcome)
     if any(member.is_orderly for member in live.members.values()):
         yield from _orderly(changes, outcome)
     rows = [live.progress[mq] for mq in outcome.removed if mq in live.progress]
@@ -160,7 +162,7 @@ def _cost(live: LiveGroup, scene: Scene, changes: Changes, outcome: Outcome) -> 
         yield Concern("UNREAD_IN_REMOVED_QUEUES", text)
 
 
-def _starts(live: LiveGroup, scene: Scene, outcome: Outcome) -> Iterator[Concern]:
+def _starts(live: LiveGroup, snapshot: GroupSnapshot, outcome: TrialOutcome) -> Iterator[Concern]:
     """Find queues that their new owners would start at the end (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
 
     A broker answers 0 instead of "none" for a queue whose first message it still has in memory
@@ -175,16 +177,16 @@ def _starts(live: LiveGroup, scene: Scene, outcome: Outcome) -> Iterator[Concern
         start = f"would start at the end{untold}"
         yield Concern("NEW_QUEUES_START_LAST", f"{counted(len(fresh), 'new queue')} {start}: {text} {hint}")
     moved = {move.mq for move in outcome.moved}
-    skipped = [mq for mq in _never_committed(live, scene) if mq in moved]
+    skipped = [mq for mq in _never_committed(live, snapshot) if mq in moved]
     if skipped:
         text = f"the new owner starts at its end{untold}, and skips its messages, {unless}."
         yield Concern("MOVED_QUEUES_START_LAST", f"No offset is stored for {listed(skipped)}: {text}")
 
 
-def _never_committed(live: LiveGroup, scene: Scene) -> list[MessageQueue]:
+def _never_committed(live: LiveGroup, snapshot: GroupSnapshot) -> list[MessageQueue]:
     return [
         mq
-        for mq in scene.queues
+        for mq in snapshot.queues
         if mq in live.progress
         and live.progress[mq].reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED
         and live.progress[mq].max_offset != 0
@@ -192,7 +194,7 @@ def _never_committed(live: LiveGroup, scene: Scene) -> list[MessageQueue]:
     ]
 
 
-def _orderly(changes: Changes, outcome: Outcome) -> Iterator[Concern]:
+def _orderly(changes: TrialChanges, outcome: TrialOutcome) -> Iterator[Concern]:
     had = [move for move in outcome.moved if move.before]
     left = [move for move in had if not set(move.before) & set(outcome.after)]
     if left and changes.remove_clients:
@@ -206,7 +208,7 @@ def _orderly(changes: Changes, outcome: Outcome) -> Iterator[Concern]:
         yield Concern("ORDERLY_QUEUES_MOVE", f"{queues} would move between clients: {text}")
 
 
-def _advice(outcome: Outcome, most_moved_count: int | None) -> Iterator[Concern]:
+def _advice(outcome: TrialOutcome, most_moved_count: int | None) -> Iterator[Concern]:
     if most_moved_count is not None and most_moved_count != len(outcome.moved):
         text = f"{most_moved_count} queues would move if they sorted first. Name them (--add-clients ID) to be certain."
         yield Concern("NEW_IDS_UNKNOWN", f"Unnamed additions are assumed to sort last: {text}")
@@ -215,9 +217,9 @@ def _advice(outcome: Outcome, most_moved_count: int | None) -> Iterator[Concern]
         yield Concern("HARD_TO_TRACE", text)
 
 
-def find_weight_concerns(scene: Scene, weights: Mapping[MessageQueue, float]) -> Iterator[Concern]:
+def find_weight_concerns(snapshot: GroupSnapshot, weights: Mapping[MessageQueue, float]) -> Iterator[Concern]:
     """Find queues of unknown work, for a strategy that allocates by work."""
-    unknown = [mq for mq in scene.queues if mq not in weights]
+    unknown = [mq for mq in snapshot.queues if mq not in weights]
     if not weights:
         yield Concern("WEIGHTS_UNKNOWN", "The work in all queues is unknown: lag-weighted treats them as equal.")
     elif unknown:

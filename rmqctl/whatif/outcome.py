@@ -74,7 +74,7 @@ class ClientShare(Struct, frozen=True):
     reasons: Mapping[str, Reason] = {}
 
 
-class Outcome(Struct, frozen=True):
+class TrialOutcome(Struct, frozen=True):
     """One strategy's result for one change. `added` and `removed` are queues that the change adds and removes.
 
     `moved` does not include those. `unowned` queues have no owner, `shared` queues have several.
@@ -110,7 +110,7 @@ class Work(Struct, frozen=True):
 def compute_outcome(
     strategy: str, before: Assignment, after: Assignment, queues: Sequence[MessageQueue],
     queues_before: Sequence[MessageQueue], work: Work,
-) -> Outcome:  # fmt: skip
+) -> TrialOutcome:  # fmt: skip
     """Compare two assignments."""
     sizes_before, sizes = _broker_sizes(queues_before), _broker_sizes(queues)
     old, new = _owners(before), _owners(after)
@@ -119,7 +119,7 @@ def compute_outcome(
         _move(queue, _owners_of(queue, old), _owners_of(queue, new), work)
         for queue in sort_queues(_moved(old, new, wanted & had))
     )
-    return Outcome(
+    return TrialOutcome(
         strategy=strategy,
         before=before,
         after=after,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CONSUME_POP, GroupConnections, GroupState, RunningInfo
 from rmqctl.model.progress import Unknown
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.topic import TopicConfig
 
 from .concerns import Concern
@@ -24,14 +24,14 @@ from .concerns import Concern
 _ENDLESS = "-1"  # maxReconsumeTimes of orderly consumers: Integer.MAX_VALUE times
 
 
-class Way(StrEnum):
+class RemovalMethod(StrEnum):
     """How the permission is removed."""
 
     BROKER_PERMISSION = "brokerPermission"  # the broker's setting: it refuses send-backs, and informs name servers
     WIPE_WRITE_PERM = "wipeWritePerm"  # only the name servers' routes: send-backs are still accepted
 
 
-class Mode(StrEnum):
+class MemberMode(StrEnum):
     """How a member consumes, as far as it affects its failed messages."""
 
     CONCURRENT = "CONCURRENT"
@@ -42,7 +42,7 @@ class Mode(StrEnum):
     BROADCASTING = "BROADCASTING"  # failed messages are dropped
 
 
-class Verdict(StrEnum):
+class ReadonlyVerdict(StrEnum):
     """What happens to a group's failed messages, the worst first."""
 
     BLOCKS = "BLOCKS"
@@ -51,8 +51,8 @@ class Verdict(StrEnum):
     NOT_AFFECTED = "NOT_AFFECTED"
 
 
-class Why(StrEnum):
-    """The reason for a verdict; other reasons are Unknown values, and the Mode of a group that is not affected."""
+class ReadonlyReason(StrEnum):
+    """The reason for a verdict; other reasons are Unknown values, and the MemberMode of a group that is unaffected."""
 
     NO_WRITABLE_BROKER = "NO_WRITABLE_BROKER"
     WRITABLE_BROKER = "WRITABLE_BROKER"
@@ -60,7 +60,7 @@ class Why(StrEnum):
     SEND_BACK_ACCEPTED = "SEND_BACK_ACCEPTED"
 
 
-class Other(Struct, frozen=True):
+class OtherBroker(Struct, frozen=True):
     """Another broker, as a place for a message to a retry topic. None: not reported, `reason` says why.
 
     It refuses messages of a group without a configuration, unless it creates groups (autoCreateSubscriptionGroup).
@@ -72,15 +72,15 @@ class Other(Struct, frozen=True):
     reason: Unknown | None = None
 
 
-class Places(Struct, frozen=True):
+class RetryBrokers(Struct, frozen=True):
     """Other brokers that are writable by the retry topic's route: those that accept a message, and silent ones.
 
-    `reason`: why further brokers are unknown, or Why.NO_RETRY_TOPIC.
+    `reason`: why further brokers are unknown, or ReadonlyReason.NO_RETRY_TOPIC.
     """
 
     writable: tuple[str, ...] = ()
     unheard: tuple[str, ...] = ()
-    reason: Unknown | Why | None = None
+    reason: Unknown | ReadonlyReason | None = None
 
 
 class GroupView(Struct, frozen=True):
@@ -97,18 +97,18 @@ class GroupView(Struct, frozen=True):
     consume_type: str | None
     message_model: str | None
     topics: Mapping[str, int]
-    modes: frozenset[Mode]
+    modes: frozenset[MemberMode]
     silent_reason: Unknown | None
-    places: Places
+    places: RetryBrokers
     is_connected: bool = True
 
 
-class Effect(Struct, frozen=True):
+class ReadonlyEffect(Struct, frozen=True):
     """A group, and what would happen to its failed messages from the broker."""
 
     view: GroupView
-    verdict: Verdict
-    why: Why | Unknown | Mode
+    verdict: ReadonlyVerdict
+    why: ReadonlyReason | Unknown | MemberMode
 
 
 class Readonly(Struct, frozen=True):
@@ -119,12 +119,12 @@ class Readonly(Struct, frozen=True):
     name server has already removed the permission, out of `writable_count` that the broker itself accepts.
     """
 
-    broker: Broker
-    way: Way
+    broker: BrokerData
+    way: RemovalMethod
     is_read_only: bool | None
     is_only_broker: bool
     missing_names: tuple[str, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[ReadonlyEffect, ...]
     unwritable_topics: tuple[str, ...]
     wiped_topics: tuple[str, ...]
     writable_count: int
@@ -132,33 +132,35 @@ class Readonly(Struct, frozen=True):
     failures: tuple[Failure, ...] = ()
 
 
-def told_mode(connections: GroupConnections) -> Mode | None:
+def reported_mode(connections: GroupConnections) -> MemberMode | None:
     """Return the mode of all members if brokers know it, None if only the members do."""
     if connections.message_model == BROADCASTING:
-        return Mode.BROADCASTING
-    return {CONSUME_POP: Mode.POP, CONSUME_ACTIVELY: Mode.PULL}.get(connections.consume_type)
+        return MemberMode.BROADCASTING
+    return {CONSUME_POP: MemberMode.POP, CONSUME_ACTIVELY: MemberMode.PULL}.get(connections.consume_type)
 
 
-def member_mode(info: RunningInfo, topics: Collection[str]) -> Mode | None:
+def member_mode(info: RunningInfo, topics: Collection[str]) -> MemberMode | None:
     """Return how a member consumes some topics by its own report (ConsumerRunningInfo), None when not reported."""
     properties = info.properties
     if properties.get("messageModel") == BROADCASTING:
-        return Mode.BROADCASTING
+        return MemberMode.BROADCASTING
     orderly = properties.get("PROP_CONSUMEORDERLY", "").lower()
     if orderly == "true":
         most = properties.get("maxReconsumeTimes")
-        return None if most is None else Mode.ORDERLY_ENDLESS if most == _ENDLESS else Mode.ORDERLY
+        return None if most is None else MemberMode.ORDERLY_ENDLESS if most == _ENDLESS else MemberMode.ORDERLY
     if orderly != "false":
         return None
     if properties.get("clientRebalance") != "false":
-        return Mode.CONCURRENT
+        return MemberMode.CONCURRENT
     # Brokers decide per topic whether it pops or pulls (SET_MESSAGE_REQUEST_MODE).
     if any(mq.topic in topics and not held.dropped for mq, held in info.process_queues.items()):
-        return Mode.CONCURRENT
-    return Mode.POP if any(mq.topic in topics for mq in info.pop_unacked) else None
+        return MemberMode.CONCURRENT
+    return MemberMode.POP if any(mq.topic in topics for mq in info.pop_unacked) else None
 
 
-def find_places(route: TopicRoute, broker_name: str, group: str, others: Mapping[str, Other]) -> Places:
+def find_retry_brokers(
+    route: TopicRoute, broker_name: str, group: str, others: Mapping[str, OtherBroker]
+) -> RetryBrokers:
     """Return where else a client would send a failed message, by the route of the group's retry topic.
 
     Clients use brokers that have a master, permission and queues there
@@ -171,41 +173,43 @@ def find_places(route: TopicRoute, broker_name: str, group: str, others: Mapping
         name = data.broker_name
         if name == broker_name or name not in masters or not data.is_writable or data.write_queue_count <= 0:
             continue
-        other = others.get(name, Other(None, None, None, Unknown.BROKER_NOT_REGISTERED))
+        other = others.get(name, OtherBroker(None, None, None, Unknown.BROKER_NOT_REGISTERED))
         if other.groups is not None and (group in other.groups or other.makes_groups):
             writable.append(name)
         elif other.groups is None or other.makes_groups is None:
             unheard.append(name)
     reason = next((others[name].reason for name in unheard if name in others), Unknown.BROKER_NOT_REGISTERED)
-    return Places(tuple(sorted(writable)), tuple(sorted(unheard)), reason if unheard and not writable else None)
+    return RetryBrokers(tuple(sorted(writable)), tuple(sorted(unheard)), reason if unheard and not writable else None)
 
 
-def decide(view: GroupView, way: Way) -> Effect:
+def decide(view: GroupView, way: RemovalMethod) -> ReadonlyEffect:
     """Return what would happen to a group's failed messages; UNKNOWN where that is not certain."""
     if view.state is GroupState.UNKNOWN:
-        return Effect(view, Verdict.UNKNOWN, view.unseen_reason or Unknown.BROKER_UNREACHABLE)
+        return ReadonlyEffect(view, ReadonlyVerdict.UNKNOWN, view.unseen_reason or Unknown.BROKER_UNREACHABLE)
     if view.state is GroupState.EMPTY or not view.is_connected:
-        return Effect(view, Verdict.UNKNOWN, Unknown.NO_MEMBERS)
-    sending = {Mode.ORDERLY} if way is Way.WIPE_WRITE_PERM else {Mode.CONCURRENT, Mode.ORDERLY}
+        return ReadonlyEffect(view, ReadonlyVerdict.UNKNOWN, Unknown.NO_MEMBERS)
+    sending = (
+        {MemberMode.ORDERLY} if way is RemovalMethod.WIPE_WRITE_PERM else {MemberMode.CONCURRENT, MemberMode.ORDERLY}
+    )
     places = view.places
     if view.modes & sending and not places.writable and places.reason is None:
-        return Effect(view, Verdict.BLOCKS, Why.NO_WRITABLE_BROKER)
+        return ReadonlyEffect(view, ReadonlyVerdict.BLOCKS, ReadonlyReason.NO_WRITABLE_BROKER)
     if view.silent_reason is not None:
-        return Effect(view, Verdict.UNKNOWN, view.silent_reason)
+        return ReadonlyEffect(view, ReadonlyVerdict.UNKNOWN, view.silent_reason)
     if view.modes & sending:
         if places.writable:
-            return Effect(view, Verdict.FINDS_ANOTHER, Why.WRITABLE_BROKER)
-        return Effect(view, Verdict.UNKNOWN, places.reason or Unknown.NOT_REPORTED)
-    if Mode.CONCURRENT in view.modes:
-        return Effect(view, Verdict.NOT_AFFECTED, Why.SEND_BACK_ACCEPTED)
+            return ReadonlyEffect(view, ReadonlyVerdict.FINDS_ANOTHER, ReadonlyReason.WRITABLE_BROKER)
+        return ReadonlyEffect(view, ReadonlyVerdict.UNKNOWN, places.reason or Unknown.NOT_REPORTED)
+    if MemberMode.CONCURRENT in view.modes:
+        return ReadonlyEffect(view, ReadonlyVerdict.NOT_AFFECTED, ReadonlyReason.SEND_BACK_ACCEPTED)
     if not view.modes:
-        return Effect(view, Verdict.UNKNOWN, Unknown.NOT_REPORTED)
-    return Effect(view, Verdict.NOT_AFFECTED, min(view.modes))
+        return ReadonlyEffect(view, ReadonlyVerdict.UNKNOWN, Unknown.NOT_REPORTED)
+    return ReadonlyEffect(view, ReadonlyVerdict.NOT_AFFECTED, min(view.modes))
 
 
-def by_verdict(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+def by_verdict(effects: Iterable[ReadonlyEffect]) -> tuple[ReadonlyEffect, ...]:
     """Return the effects in order, the worst first."""
-    order = list(Verdict)
+    order = list(ReadonlyVerdict)
     return tuple(sorted(effects, key=lambda effect: (order.index(effect.verdict), effect.view.group)))
 
 

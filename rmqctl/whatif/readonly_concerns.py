@@ -8,19 +8,19 @@ from functools import partial
 from rmqctl.text.words import counted, listed
 
 from .concerns import Concern
-from .readonly import Effect, Mode, Other, Readonly, Verdict, Way
+from .readonly import MemberMode, OtherBroker, Readonly, ReadonlyEffect, ReadonlyVerdict, RemovalMethod
 
 _named = partial(listed, shown=5)
 
 
 def find_readonly_concerns(
-    found: Readonly, others: Mapping[str, Other], not_consuming: Sequence[str] = ()
+    found: Readonly, others: Mapping[str, OtherBroker], not_consuming: Sequence[str] = ()
 ) -> tuple[Concern, ...]:
     """Return all findings, present facts first; `not_consuming` are groups named on the command line in vain."""
     return (*_already(found, others), *_groups(found), *_topics(found), *_not_there(found, not_consuming))
 
 
-def _already(found: Readonly, others: Mapping[str, Other]) -> Iterator[Concern]:
+def _already(found: Readonly, others: Mapping[str, OtherBroker]) -> Iterator[Concern]:
     name = found.broker.broker_name
     if found.is_read_only:
         yield Concern(
@@ -42,7 +42,7 @@ def _already(found: Readonly, others: Mapping[str, Other]) -> Iterator[Concern]:
 
 
 def _groups(found: Readonly) -> Iterator[Concern]:
-    blocked = [effect for effect in found.effects if effect.verdict is Verdict.BLOCKS]
+    blocked = [effect for effect in found.effects if effect.verdict is ReadonlyVerdict.BLOCKS]
     if blocked:
         text = "The message is retried every 5 s (orderly: every second) until the permission is restored,"
         yield Concern(
@@ -50,16 +50,16 @@ def _groups(found: Readonly) -> Iterator[Concern]:
             f"The first failed message would block its queue in {counted(len(blocked), 'group')}:"
             f" {_named(effect.view.group for effect in blocked)}. {text} and no offset is committed past it.",
         )
-    mixed = [effect for effect in found.effects if found.way is Way.BROKER_PERMISSION and _is_mixed(effect)]
+    mixed = [effect for effect in found.effects if found.way is RemovalMethod.BROKER_PERMISSION and _is_mixed(effect)]
     if mixed:
         text = "while a lock is held, brokers since 5.1.1 turn retries that clients send into dead letters."
         groups = _named(effect.view.group for effect in mixed)
         yield Concern("ORDERLY_MIXED", f"Some members consume in order and some do not in {groups}: {text}")
 
 
-def _is_mixed(effect: Effect) -> bool:
+def _is_mixed(effect: ReadonlyEffect) -> bool:
     modes = effect.view.modes
-    return Mode.CONCURRENT in modes and bool(modes & {Mode.ORDERLY, Mode.ORDERLY_ENDLESS})
+    return MemberMode.CONCURRENT in modes and bool(modes & {MemberMode.ORDERLY, MemberMode.ORDERLY_ENDLESS})
 
 
 def _topics(found: Readonly) -> Iterator[Concern]:

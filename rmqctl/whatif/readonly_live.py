@@ -21,21 +21,34 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
-from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.route import BrokerData, ClusterInfo
 from rmqctl.model.topic import TopicKind
 from rmqctl.rules.topics import kind_of, own_topics
 from rmqctl.text.names import closest
 from rmqctl.text.wildcards import is_pattern
 
-from .readonly import Readonly, Way, by_verdict, decide, is_wiped, is_writable_elsewhere, told_mode, writable_topics
+from .readonly import (
+    Readonly,
+    RemovalMethod,
+    by_verdict,
+    decide,
+    is_wiped,
+    is_writable_elsewhere,
+    reported_mode,
+    writable_topics,
+)
 from .readonly_concerns import find_readonly_concerns
-from .readonly_reading import Reading, Tables, topics_of
+from .readonly_reading import BrokerReading, Tables, topics_of
 
 _SENT_TO = (TopicKind.NORMAL, TopicKind.LIGHT)
 
 
 async def fetch_readonly(
-    client: Client, broker_name: str, patterns: Sequence[str] = (), *, way: Way = Way.BROKER_PERMISSION
+    client: Client,
+    broker_name: str,
+    patterns: Sequence[str] = (),
+    *,
+    way: RemovalMethod = RemovalMethod.BROKER_PERMISSION,
 ) -> Readonly:
     """Return the effects of removing write permission from a broker on all groups, or on those that `patterns` match.
 
@@ -70,7 +83,7 @@ async def fetch_readonly(
         _fetch_running(client, {group: seen.ok[group] for group in consuming if group in seen.ok}),
         ask_all(consuming, lambda group: client.route(f"{RETRY_PREFIX}{group}")),
     )
-    reading = Reading(
+    reading = BrokerReading(
         broker, brokers, tables, configs, settings, seen, seen_elsewhere, running, retry_routes, topic_routes, proxies
     )  # fmt: skip
     found = _conclude(reading, consuming, way)
@@ -82,7 +95,7 @@ async def fetch_readonly(
     return replace(found, concerns=concerns, failures=tuple(failures))
 
 
-def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way: Way) -> Readonly:
+def _conclude(reading: BrokerReading, consuming: Mapping[str, Mapping[str, int]], way: RemovalMethod) -> Readonly:
     broker, routes = reading.broker, reading.topic_routes.ok
     name = broker.broker_name
     is_writable = reading.is_writable(name)
@@ -101,7 +114,7 @@ def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way:
     )
 
 
-async def _fetch_tables(client: Client, broker: Broker) -> Tables:
+async def _fetch_tables(client: Client, broker: BrokerData) -> Tables:
     return Tables(*await asyncio.gather(fetch_topic_configs(client, broker), fetch_all_offsets(client, broker)))
 
 
@@ -129,7 +142,7 @@ async def _fetch_running(
     """Ask members how they consume if brokers do not know, one per group first: time may not suffice for all."""
     places: list[tuple[int, str, str, str]] = []
     for group, (address, connections) in seen.items():
-        if connections is not None and told_mode(connections) is None:
+        if connections is not None and reported_mode(connections) is None:
             ids = dict.fromkeys(member.client_id for member in connections.members)
             places += [(number, group, client_id, address) for number, client_id in enumerate(ids)]
     through = {(group, client_id): address for _, group, client_id, address in sorted(places)}

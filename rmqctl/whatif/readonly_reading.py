@@ -12,12 +12,20 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import Unknown
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.topic import TopicConfig
 from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 
-from .readonly import GroupView, Other, Places, Why, find_places, member_mode, told_mode
+from .readonly import (
+    GroupView,
+    OtherBroker,
+    ReadonlyReason,
+    RetryBrokers,
+    find_retry_brokers,
+    member_mode,
+    reported_mode,
+)
 
 
 class Tables(Struct, frozen=True):
@@ -27,7 +35,7 @@ class Tables(Struct, frozen=True):
     stored: Mapping[str, Mapping[str, Mapping[int, int]]]
 
 
-class Reading(Struct, frozen=True):
+class BrokerReading(Struct, frozen=True):
     """All answers. `configs` and `settings` are by broker name, the rest is for the one broker.
 
     `seen` has, by group, the address that answered, and the connections there, None without any. For groups without
@@ -35,8 +43,8 @@ class Reading(Struct, frozen=True):
     `retry_routes` by group, `topic_routes` by topic that producers may send to.
     """
 
-    broker: Broker
-    brokers: Mapping[str, Broker]
+    broker: BrokerData
+    brokers: Mapping[str, BrokerData]
     tables: Tables
     configs: Answers[str, dict[str, GroupConfig]]
     settings: Answers[str, dict[str, str]]
@@ -57,7 +65,7 @@ class Reading(Struct, frozen=True):
         untold += [self.seen.failed[group]] if group in self.seen.failed else []
         unseen = unseen_reason(untold, self.proxies)
         state = group_state(unseen, has_members=bool(every_id))
-        told = told_mode(connections) if connections is not None else None
+        told = reported_mode(connections) if connections is not None else None
         asked = client_ids if told is None else set()
         infos = [info for client_id in asked if (info := self.running.ok.get((group, client_id))) is not None]
         modes = [told] if told is not None else [member_mode(info, topics) for info in infos]
@@ -84,14 +92,14 @@ class Reading(Struct, frozen=True):
         """Return a group's connections to the broker, None without any and when the broker did not report them."""
         return self.seen.ok[group][1] if group in self.seen.ok else None
 
-    def others(self) -> dict[str, Other]:
+    def others(self) -> dict[str, OtherBroker]:
         """Return the other brokers by name."""
         return {name: self._other(name) for name in self.brokers if name != self.broker.broker_name}
 
-    def _other(self, name: str) -> Other:
+    def _other(self, name: str) -> OtherBroker:
         errors = [answers.failed[name] for answers in (self.configs, self.settings) if name in answers.failed]
         makes = self.settings.ok.get(name, {}).get("autoCreateSubscriptionGroup")
-        return Other(
+        return OtherBroker(
             groups=self.configs.ok.get(name),
             makes_groups=None if makes is None else makes.lower() == "true",
             is_writable=self.is_writable(name),
@@ -102,14 +110,14 @@ class Reading(Struct, frozen=True):
         """Return whether a broker's own setting allows writes, None when it is not reported."""
         return may_write(self.settings.ok.get(broker_name, {}))
 
-    def _places(self, group: str) -> Places:
+    def _places(self, group: str) -> RetryBrokers:
         route = self.retry_routes.ok.get(group)
         if route is not None:
-            return find_places(route, self.broker.broker_name, group, self.others())
+            return find_retry_brokers(route, self.broker.broker_name, group, self.others())
         error = self.retry_routes.failed[group]
         missing = [each for each in self.configs.failed.values() if isinstance(each, NotRegisteredError)]
         is_none = isinstance(error, NotFoundError) and not missing
-        return Places(reason=Why.NO_RETRY_TOPIC if is_none else reason_of(missing or [error]))
+        return RetryBrokers(reason=ReadonlyReason.NO_RETRY_TOPIC if is_none else reason_of(missing or [error]))
 
     def failures(self) -> list[Failure]:
         """Return what could not be read; several failures for one reason become one."""

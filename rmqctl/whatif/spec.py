@@ -13,7 +13,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Options
 
-from .scene import ID_LIMIT, Scene
+from .group_snapshot import ID_LIMIT, GroupSnapshot
 
 _HINT = 'Use for example {"queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}.'
 
@@ -58,7 +58,7 @@ class SpecItem(Struct, frozen=True):
     `options` do not include the rooms of `site_of`, which have to be resolved first.
     """
 
-    scene: Scene
+    snapshot: GroupSnapshot
     strategy: str | None
     options: Options
     site_of: str | Mapping[str, str]
@@ -106,7 +106,7 @@ def _read(raw: Any, where: str) -> SpecItem:
             raise UsageError(f"{where} gives a weight to {queue} twice.")
         unweighed.remove(queue)
     return SpecItem(
-        Scene(tuple(queues), tuple(item.clients)), item.strategy, _options(item.options), item.options.site_of
+        GroupSnapshot(tuple(queues), tuple(item.clients)), item.strategy, _options(item.options), item.options.site_of
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError, RmqctlError, UnreachableError
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from tests.scripted import run
 
 
@@ -75,7 +75,9 @@ def test_when_nobody_answered_a_refusal_weighs_most_then_the_unreachable_then_th
         assert all_failed(failures) is expected
 
 
-@pytest.mark.parametrize("key", [Broker("C", "broker-b", {0: "b:1"}), (Broker("C", "broker-b", {0: "b:1"}), "T")])
+@pytest.mark.parametrize(
+    "key", [BrokerData("C", "broker-b", {0: "b:1"}), (BrokerData("C", "broker-b", {0: "b:1"}), "T")]
+)
 def test_an_answer_that_can_not_be_read_names_the_broker(key: object) -> None:
     async def ask(_: object) -> None:
         raise RemoteProtocolError("The peer's answer about groups is not what RocketMQ sends.")

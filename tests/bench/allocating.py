@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Options, find_strategy, sort_client_ids, sort_queues
-from rmqctl.whatif.scene import Scene, share_all
+from rmqctl.whatif.group_snapshot import GroupSnapshot, share_all
 from tests.real.harness.jars import missing_tools
 
 from .measure import java, median, rmqctl, run_process
@@ -180,9 +180,9 @@ def _time_whole(
     dice = random.Random(6)
     starts = dice.sample(range(0, len(queues), QUEUE_COUNT), BROKER_COUNT)
     listed = tuple(mq for start in starts for mq in queues[start : start + QUEUE_COUNT])
-    scene = Scene(listed, tuple(dice.sample(ids, len(ids))))
+    snapshot = GroupSnapshot(listed, tuple(dice.sample(ids, len(ids))))
     strategy = find_strategy(name, options)
-    return _time(lambda: share_all(scene, strategy))
+    return _time(lambda: share_all(snapshot, strategy))
 
 
 def _time(share: Callable[[], Assignment]) -> tuple[float, Assignment]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.admin.cluster import java_map, mq_key
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send

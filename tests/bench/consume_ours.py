@@ -15,7 +15,7 @@ from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
-from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus
+from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import find_strategy
 

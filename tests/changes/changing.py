@@ -7,14 +7,14 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rmqctl.changes.applied import Applied
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.plan import plan_offsets
-from rmqctl.changes.offsets.rules.reset import Aim, Spec
-from rmqctl.changes.offsets.targets import Wish
-from rmqctl.changes.plan_parts import Planned
+from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+from rmqctl.changes.offsets.targets import ResetRequest
+from rmqctl.changes.plan_parts import PlanReport
+from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Operation, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
@@ -91,18 +91,18 @@ def ask(
 
 
 def planned(
-    cluster: Cluster, aim: Aim = Aim.EARLIEST, value: int = 0, *, group: str = "G",
+    cluster: Cluster, kind: TargetKind = TargetKind.EARLIEST, value: int = 0, *, group: str = "G",
     operation: Operation = Operation.OFFSET_RESET, topics: tuple[str, ...] = ("T",), **wish: Any,
-) -> Planned:  # fmt: skip
+) -> PlanReport:  # fmt: skip
     """Return the plan of a reset."""
-    wanted = Wish(operation, Spec(aim, value), topics, asked="as the test says", **wish)
+    wanted = ResetRequest(operation, TargetSpec(kind, value), topics, asked="as the test says", **wish)
     return ask(cluster, lambda client: plan_offsets(client, group, wanted))
 
 
 def apply(
     cluster: Cluster, plan: Plan, *, strict: bool = False, wait_s: float = 0.0, timeout_s: float = 30.0,
     said: list[str] | None = None,
-) -> Applied:  # fmt: skip
+) -> ReceiptReport:  # fmt: skip
     """Apply a plan, with the journal of this test."""
     document = plan_document(plan)
     report: Callable[[str], None] = (lambda _: None) if said is None else said.append
@@ -127,12 +127,12 @@ def the_item(plan: Plan, queue_id: int = 0, topic: str = "T", broker_name: str =
     return next(item for item in plan.items if item.mq == MessageQueue(topic, broker_name, queue_id))
 
 
-def results(applied: Applied) -> dict[str, str]:
+def results(applied: ReceiptReport) -> dict[str, str]:
     """Return the result of each queue."""
     return {str(item.mq): item.result.value for item in applied.receipt.items}
 
 
-def outcome(applied: Applied, queue_id: int = 0, topic: str = "T", broker_name: str = "broker-a") -> ReceiptItem:
+def outcome(applied: ReceiptReport, queue_id: int = 0, topic: str = "T", broker_name: str = "broker-a") -> ReceiptItem:
     """Return what came of one queue."""
     return next(item for item in applied.receipt.items if item.mq == MessageQueue(topic, broker_name, queue_id))
 

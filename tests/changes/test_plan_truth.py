@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.changes.apply import look_again
+from rmqctl.changes.apply import refresh_plan
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.plan import plan_offsets
-from rmqctl.changes.offsets.rules.reset import Aim, Spec
-from rmqctl.changes.offsets.targets import Wish
+from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+from rmqctl.changes.offsets.targets import ResetRequest
 from rmqctl.changes.undo import find_later
 from rmqctl.errors import StaleError
 from rmqctl.model.names import PROXY_GROUP
@@ -73,7 +73,7 @@ def _texts(plan: Plan, code: str) -> list[str]:
 def test_members_that_are_ahead_make_ranges(
     version: int, target: int, reconsumed: tuple[int, int], skipped: tuple[int, int]
 ) -> None:
-    plan = planned(_ahead(version), Aim.OFFSET, target).plan
+    plan = planned(_ahead(version), TargetKind.OFFSET, target).plan
     item = the_item(plan)
     assert (item.reconsumed_bounds, item.skipped_bounds) == (reconsumed, skipped)
     for name, bounds in (("reconsumed", reconsumed), ("skipped", skipped)):
@@ -86,14 +86,14 @@ def test_members_that_are_ahead_make_ranges(
 
 
 def test_what_is_all_being_worked_on_is_not_consumed_yet() -> None:
-    plan = planned(_ahead(count=400, last=409), Aim.OFFSET, 60).plan
+    plan = planned(_ahead(count=400, last=409), TargetKind.OFFSET, 60).plan
     item = the_item(plan)
     assert (item.reconsumed, item.skipped) == (0, 50)
     assert _texts(plan, "CLIENTS_AHEAD") == []
 
 
 def test_where_nothing_is_written_nothing_is_redelivered() -> None:
-    plan = planned(_ahead(), Aim.CURRENT).plan
+    plan = planned(_ahead(), TargetKind.CURRENT).plan
     assert [(item.reconsumed, item.skipped) for item in plan.items] == [(0, 0), (0, 0)]
     assert _texts(plan, "CLIENTS_AHEAD") == []
 
@@ -101,7 +101,7 @@ def test_where_nothing_is_written_nothing_is_redelivered() -> None:
 def test_members_that_do_not_tell_may_be_anywhere_up_to_the_end() -> None:
     cluster = _ahead(V4_9_7)
     cluster.brokers["broker-a"].groups["G"].members["c1"] = refused(R.SYSTEM_ERROR, "silent")
-    plan = planned(cluster, Aim.OFFSET, 60).plan
+    plan = planned(cluster, TargetKind.OFFSET, 60).plan
     item = the_item(plan)
     assert (item.reconsumed_bounds, item.skipped_bounds) == ((0, 440), (0, 50))
     assert _texts(plan, "CLIENTS_AHEAD") == [
@@ -113,7 +113,7 @@ def test_members_that_do_not_tell_may_be_anywhere_up_to_the_end() -> None:
 def test_without_members_numbers_are_exact(version: int) -> None:
     cluster = _ahead(version)
     cluster.brokers["broker-a"].groups.clear()
-    item = the_item(planned(cluster, Aim.OFFSET, 60).plan)
+    item = the_item(planned(cluster, TargetKind.OFFSET, 60).plan)
     assert (item.reconsumed, item.skipped) == (0, 50)
 
 
@@ -137,7 +137,7 @@ def _elsewhere(*topics: str) -> Cluster:
 
 def test_a_topic_that_no_member_subscribes_to_is_told() -> None:
     cluster = _elsewhere("U")
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     assert _texts(plan, "NOT_SUBSCRIBED") == ["No member subscribes to T: messages there are not consumed."]
     # Nobody is ahead in it either.
     assert the_item(plan).reconsumed == 40
@@ -155,7 +155,7 @@ def test_a_member_that_is_silent_may_subscribe_to_it() -> None:
 def test_members_behind_proxies_may_subscribe_to_it_and_be_ahead_in_it() -> None:
     cluster = _elsewhere("U")
     cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     assert _texts(plan, "NOT_SUBSCRIBED") == [
         "No member subscribes to T: messages there are not consumed. Unknown: members behind proxies."
     ]
@@ -182,7 +182,7 @@ def test_without_members_nothing_is_said_of_subscriptions() -> None:
 def test_what_waits_for_its_delay_is_said_to_stay(operation: Operation, wish: dict[str, Any], is_said: bool) -> None:
     counts = {"T": (100, 100), "%RETRY%G": (10,)}
     cluster = message_cluster(store(counts=counts, offsets={"T": {0: 60, 1: 60}, "%RETRY%G": {0: 10}}))
-    plan = planned(cluster, Aim.LATEST, operation=operation, **wish).plan
+    plan = planned(cluster, TargetKind.LATEST, operation=operation, **wish).plan
     assert [text.split(" (")[0] for text in _texts(plan, "DELAYED_STAY")] == (
         ["Failed messages that still wait for their retry delay"] if is_said else []
     )
@@ -209,8 +209,11 @@ def _telling(cluster: Cluster, *ahead_ms: int) -> Cluster:
 
 
 def _back(cluster: Cluster, ago_ms: int) -> Plan:
-    wish = Wish(
-        Operation.OFFSET_RESET, Spec(Aim.TIME, words="--by-duration X", ago_ms=ago_ms), ("T",), asked="--by-duration X"
+    wish = ResetRequest(
+        Operation.OFFSET_RESET,
+        TargetSpec(TargetKind.TIME, words="--by-duration X", ago_ms=ago_ms),
+        ("T",),
+        asked="--by-duration X",
     )
     return ask(cluster, lambda client: plan_offsets(client, "G", wish)).plan
 
@@ -279,7 +282,7 @@ def test_brokers_that_do_not_tell_leave_this_machines_clock() -> None:
 
 def test_a_time_that_is_named_is_that_time() -> None:
     cluster = _telling(_stores(1), 3_600_000)
-    plan = planned(cluster, Aim.TIME, NOW_MS + 20_000).plan
+    plan = planned(cluster, TargetKind.TIME, NOW_MS + 20_000).plan
     assert (the_item(plan).target, plan.time_ms) == (20, NOW_MS + 20_000)
     assert not [item for item in plan.consequences if item.code.startswith("CLOCK")]
 
@@ -289,7 +292,7 @@ def test_a_time_that_is_named_is_that_time() -> None:
 
 def _stale(cluster: Cluster, plan: Plan) -> str:
     with pytest.raises(StaleError) as caught:
-        ask(cluster, lambda client: look_again(client, plan, strict=False))
+        ask(cluster, lambda client: refresh_plan(client, plan, strict=False))
     return caught.value.sentence
 
 
@@ -298,7 +301,7 @@ def _stale(cluster: Cluster, plan: Plan) -> str:
 def test_a_topic_that_was_made_again_is_drift(version: int, offsets: dict[str, dict[int, int]]) -> None:
     """With an offset the group's own would tell too; without any only the queue's end does."""
     cluster = message_cluster(store(version=version, offsets=offsets))
-    plan = planned(cluster, Aim.OFFSET, 50).plan
+    plan = planned(cluster, TargetKind.OFFSET, 50).plan
     cluster.brokers["broker-a"].topics["T"] = [Queue(0), Queue(99)]
     told = _stale(cluster, plan)
     assert "T@broker-a:0: its end went back from 100 to 0: the topic was deleted and created again" in told
@@ -312,8 +315,8 @@ def test_a_topic_that_was_made_again_and_filled_past_the_end_is_drift(
 ) -> None:
     """4.9 keeps the group's offsets of a deleted topic, so that only the message at the target tells."""
     cluster = message_cluster(store(version=version, counts={"T": (50, 50)}, offsets=offsets))
-    plan = planned(cluster, Aim.OFFSET, 40).plan
-    assert ask(cluster, lambda client: look_again(client, plan, strict=True)).id == plan.id
+    plan = planned(cluster, TargetKind.OFFSET, 40).plan
+    assert ask(cluster, lambda client: refresh_plan(client, plan, strict=True)).id == plan.id
     again = MessageStore(BrokerState("broker-a", version))
     for queue_id in (0, 1):
         for number in range(65):
@@ -327,24 +330,24 @@ def test_a_topic_that_was_made_again_and_filled_past_the_end_is_drift(
 
 def test_the_end_of_a_queue_and_a_message_that_is_gone_have_no_time_to_compare() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 100}}))
-    plan = planned(cluster, Aim.LATEST).plan
+    plan = planned(cluster, TargetKind.LATEST).plan
     pulls = cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE)
-    ask(cluster, lambda client: look_again(client, plan, strict=False))
+    ask(cluster, lambda client: refresh_plan(client, plan, strict=False))
     assert cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE) == pulls
 
 
 def test_a_target_that_retention_deleted_is_drift() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
-    plan = planned(cluster, Aim.OFFSET, 10).plan
+    plan = planned(cluster, TargetKind.OFFSET, 10).plan
     cluster.brokers["broker-a"].topics["T"][0].min_offset = 10
-    ask(cluster, lambda client: look_again(client, plan, strict=False))
+    ask(cluster, lambda client: refresh_plan(client, plan, strict=False))
     cluster.brokers["broker-a"].topics["T"][0].min_offset = 11
     assert "T@broker-a:0: its target 10 is deleted: the first message is now 11." in _stale(cluster, plan)
 
 
 def test_a_queue_of_which_the_ends_are_not_read_is_drift() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
-    plan = planned(cluster, Aim.OFFSET, 10).plan
+    plan = planned(cluster, TargetKind.OFFSET, 10).plan
     cluster.servers["broker-a"].table[Q.GET_TOPIC_STATS_INFO] = refused(R.SYSTEM_ERROR, "boom")
     assert "T@broker-a:0: its first and last offsets could not be read." in _stale(cluster, plan)
 
@@ -352,7 +355,7 @@ def test_a_queue_of_which_the_ends_are_not_read_is_drift() -> None:
 @both
 def test_a_group_that_is_not_configured_any_more_is_drift(version: int) -> None:
     cluster = message_cluster(store(version=version, offsets={"T": {0: 60, 1: 60}}))
-    plan = planned(cluster, Aim.OFFSET, 10).plan
+    plan = planned(cluster, TargetKind.OFFSET, 10).plan
     assert plan.configured_at == ("broker-a",)
     cluster.brokers["broker-a"].configured.clear()
     assert "Group G was configured at broker-a and no longer is." in _stale(cluster, plan)
@@ -361,7 +364,7 @@ def test_a_group_that_is_not_configured_any_more_is_drift(version: int) -> None:
 def test_a_broker_of_4_that_never_had_it_configured_is_none() -> None:
     cluster = message_cluster(store(version=V4_9_7, offsets={"T": {0: 60, 1: 60}}))
     cluster.brokers["broker-a"].configured.clear()
-    plan = planned(cluster, Aim.OFFSET, 10).plan
+    plan = planned(cluster, TargetKind.OFFSET, 10).plan
     assert plan.configured_at == ()
     assert apply(cluster, plan).exit_code == 0
 
@@ -369,11 +372,11 @@ def test_a_broker_of_4_that_never_had_it_configured_is_none() -> None:
 def test_a_saved_plan_is_shown_as_of_today() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
     join(cluster, "c1")
-    plan = planned(cluster, Aim.OFFSET, 50).plan
+    plan = planned(cluster, TargetKind.OFFSET, 50).plan
     assert (the_item(plan).reconsumed, the_item(plan).max_offset) == (10, 100)
     stored(cluster)[0] = 90
     cluster.brokers["broker-a"].topics["T"][0] = Queue(180, 30)
-    today = ask(cluster, lambda client: look_again(client, plan, strict=False))
+    today = ask(cluster, lambda client: refresh_plan(client, plan, strict=False))
     item = the_item(today)
     assert (item.before, item.target, item.min_offset, item.max_offset, item.reconsumed) == (90, 50, 30, 180, 40)
     assert the_item(today, 1) == the_item(plan, 1)
@@ -383,12 +386,12 @@ def test_a_saved_plan_is_shown_as_of_today() -> None:
 def test_ranges_of_a_saved_plan_are_those_of_today() -> None:
     cluster = message_cluster(store(counts={"T": (500,)}, offsets={"T": {0: 10}}))
     join(cluster, "c1")
-    plan = planned(cluster, Aim.OFFSET, 5).plan
+    plan = planned(cluster, TargetKind.OFFSET, 5).plan
     assert the_item(plan).reconsumed == 5
     ahead = _ahead().brokers["broker-a"]
     cluster.brokers["broker-a"].groups, cluster.brokers["broker-a"].pulls = ahead.groups, ahead.pulls
     old = replace(plan, consequences=(*plan.consequences, Consequence("CLIENTS_AHEAD", "as it was")))
-    today = ask(cluster, lambda client: look_again(client, old, strict=False))
+    today = ask(cluster, lambda client: refresh_plan(client, old, strict=False))
     assert the_item(today).reconsumed_bounds == (5, 404)
     (said,) = _texts(today, "CLIENTS_AHEAD")
     assert said.startswith("Members have pulled 400 messages past the stored offsets")
@@ -398,7 +401,7 @@ def test_ranges_of_a_saved_plan_are_those_of_today() -> None:
 
 
 def test_later_changes_are_those_that_were_noted_later_whatever_clocks_said() -> None:
-    plan = planned(_stores(1), Aim.OFFSET, 10).plan
+    plan = planned(_stores(1), TargetKind.OFFSET, 10).plan
     late, early = _stores(1), _stores(1)
     for _ in range(3):
         planned(late)  # its clock moves on
@@ -412,7 +415,7 @@ def test_later_changes_are_those_that_were_noted_later_whatever_clocks_said() ->
 
 def test_of_a_receipt_from_elsewhere_only_the_time_tells_what_came_later() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
-    first = apply(cluster, planned(cluster, Aim.OFFSET, 10).plan).receipt
+    first = apply(cluster, planned(cluster, TargetKind.OFFSET, 10).plan).receipt
     assert first.items[0].mq == MessageQueue("T", "broker-a", 0)
     with Journal() as journal:
         elsewhere = replace(first, id="elsewhere")

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.changes.applied import Applied
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.late_writes import IN_FLIGHT_MS, unseen_note
 from rmqctl.changes.offsets.delete import plan_deletion
-from rmqctl.changes.offsets.rules.reset import Aim
-from rmqctl.changes.plan_parts import Planned
-from rmqctl.changes.undo import find_later, plan_way_back, with_later_sights
+from rmqctl.changes.offsets.rules.reset import TargetKind
+from rmqctl.changes.plan_parts import PlanReport
+from rmqctl.changes.receipt_report import ReceiptReport
+from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
 from rmqctl.errors import RefusedError, StaleError
 from rmqctl.model.plan import Awaited
 from rmqctl.model.receipt import Receipt, Result
@@ -53,19 +53,19 @@ class Late:
             self._usual(request)
 
 
-def _update(case: Case) -> Applied:
+def _update(case: Case) -> ReceiptReport:
     return case.apply(case.update("G", "retryMaxTimes=7").plan)
 
 
-def _create(case: Case) -> Applied:
+def _create(case: Case) -> ReceiptReport:
     return case.apply(case.create("N").plan)
 
 
-def _delete(case: Case) -> Applied:
+def _delete(case: Case) -> ReceiptReport:
     return case.apply(case.delete("G", with_offsets=True).plan)
 
 
-def _open_dead_letters(case: Case) -> Applied:
+def _open_dead_letters(case: Case) -> ReceiptReport:
     return case.apply(case.open_dead_letters().plan)
 
 
@@ -83,7 +83,7 @@ def _state(case: Case) -> Any:
     [(_update, CREATE), (_create, CREATE), (_delete, DELETE), (_open_dead_letters, Q.UPDATE_AND_CREATE_TOPIC)],
 )
 def test_a_configuration_in_flight_is_awaited_and_taken_back_once_it_comes(
-    tmp_path: Path, make: Callable[[Case], Applied], code: int
+    tmp_path: Path, make: Callable[[Case], ReceiptReport], code: int
 ) -> None:
     case = Case(cluster(), tmp_path)
     case.cluster.brokers["broker-a"].topics[TOPIC] = [Queue(3)]
@@ -111,7 +111,7 @@ def test_a_configuration_in_flight_is_awaited_and_taken_back_once_it_comes(
     assert case.noted(back.receipt) == back.receipt
     # The journal knows then that it came: nothing is awaited a second time.
     with Journal(case.folder / "journal.db") as journal:
-        seen = with_later_sights(journal, done.receipt)
+        seen = with_later_observations(journal, done.receipt)
     assert seen.configs[0].result is Result.CONFIRMED
     assert "NOT_SEEN_YET" not in codes(case.undo(seen))
 
@@ -146,7 +146,7 @@ def test_an_offset_that_an_undo_stores_late_is_awaited_when_that_undo_is_undone(
 def test_a_reset_that_comes_while_members_consume_is_taken_back() -> None:
     at = two_brokers(online=True)
     late = [Late(server, Q.INVOKE_BROKER_TO_RESET_OFFSET) for server in at.servers.values()]
-    done = changing.apply(at, planned(at, Aim.LATEST).plan, timeout_s=100.0)
+    done = changing.apply(at, planned(at, TargetKind.LATEST).plan, timeout_s=100.0)
     plan = _undo(at, done.receipt).plan
     for each in late:
         at.clock.call_later(5.0, each.come)
@@ -155,22 +155,24 @@ def test_a_reset_that_comes_while_members_consume_is_taken_back() -> None:
     assert {(item.before, item.target, item.after) for item in back.receipt.items} == {(100, 60, 60)}
 
 
-def _undo(cluster_: Cluster, receipt: Receipt) -> Planned:
+def _undo(cluster_: Cluster, receipt: Receipt) -> PlanReport:
     return ask(
         cluster_,
-        lambda client: plan_way_back(client, receipt, (), assume_offline=False, assume_same_cluster=False, reason=None),
+        lambda client: plan_change_undo(
+            client, receipt, (), assume_offline=False, assume_same_cluster=False, reason=None
+        ),
     )
 
 
-def _reset(cluster_: Cluster) -> Applied:
-    return changing.apply(cluster_, planned(cluster_, Aim.OFFSET, 20).plan, timeout_s=100.0)
+def _reset(cluster_: Cluster) -> ReceiptReport:
+    return changing.apply(cluster_, planned(cluster_, TargetKind.OFFSET, 20).plan, timeout_s=100.0)
 
 
-def _skip(cluster_: Cluster) -> Applied:
-    return changing.apply(cluster_, planned(cluster_, Aim.LATEST).plan, timeout_s=100.0)
+def _skip(cluster_: Cluster) -> ReceiptReport:
+    return changing.apply(cluster_, planned(cluster_, TargetKind.LATEST).plan, timeout_s=100.0)
 
 
-def _delete_offsets(cluster_: Cluster) -> Applied:
+def _delete_offsets(cluster_: Cluster) -> ReceiptReport:
     deletion = ask(
         cluster_,
         lambda client: plan_deletion(
@@ -181,7 +183,7 @@ def _delete_offsets(cluster_: Cluster) -> Applied:
 
 
 @pytest.mark.parametrize("make", [_reset, _skip, _delete_offsets])
-def test_an_offset_in_flight_is_awaited_and_taken_back_once_it_comes(make: Callable[[Cluster], Applied]) -> None:
+def test_an_offset_in_flight_is_awaited_and_taken_back_once_it_comes(make: Callable[[Cluster], ReceiptReport]) -> None:
     at = two_brokers()
     late = Late(at.servers["broker-a"], Q.UPDATE_CONSUMER_OFFSET)
     done = make(at)
@@ -220,7 +222,7 @@ def test_where_no_offset_was_stored_the_late_one_is_taken_away_again() -> None:
 def test_a_group_that_goes_on_meanwhile_awaits_the_write_all_the_same() -> None:
     """SERVER_SIDE: to write the old offset at once would redeliver messages for a write that has not happened."""
     at = two_brokers(online=True)
-    plan = planned(at, Aim.LATEST).plan
+    plan = planned(at, TargetKind.LATEST).plan
     late = [Late(server, Q.INVOKE_BROKER_TO_RESET_OFFSET) for server in at.servers.values()]
     done = changing.apply(at, plan, timeout_s=100.0)
     stored(at).update({0: 65})

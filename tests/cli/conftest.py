@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
-from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.admin.cluster import Cluster
 
 from .calls import closed_address

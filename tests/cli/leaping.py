@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from rmqctl.net.clock import JumpClock
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 
 _POLL_S = 0.02
 

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rmqctl.cli.check.display import OWN_FORMATS
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
-from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.scripted import V5_4_0
 
 from .calls import Result, call, closed_address

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
-from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.schemas import check_item
 
 from .calls import Result, call

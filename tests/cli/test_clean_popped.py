@@ -12,8 +12,8 @@ import pytest
 
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.faults.faults import Answer
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.faults.faults import AnswerCode
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import send
 
@@ -224,7 +224,7 @@ def test_an_acknowledgement_that_fails_is_made_by_the_next_run(
     capsys: pytest.CaptureFixture[str], sandbox: ThreadedSandbox
 ) -> None:
     """Its message was sent back: the next run sees the copy, sends no other one, and acknowledges."""
-    sandbox.call(lambda inner: inner.faults.add(Answer(1), RequestCode.ACK_MESSAGE, count=1))
+    sandbox.call(lambda inner: inner.faults.add(AnswerCode(1), RequestCode.ACK_MESSAGE, count=1))
     done = clean(capsys, sandbox, "--yes", "-o", "json")
     assert done.code == 9, done.err
     (item,) = document(done)["items"]

@@ -13,8 +13,8 @@ import pytest
 from rmqctl.cli.diagnose import run as diagnose
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.render import render
+from rmqctl.diagnose.diagnosis import DiagnosisRound, compare_rounds
 from rmqctl.diagnose.finding import Severity
-from rmqctl.diagnose.look import Look, compare_looks
 from rmqctl.diagnose.table import CHECKS
 from tests.admin.cluster import HOUR_MS
 from tests.cli.calls import call
@@ -27,14 +27,16 @@ from tests.scripted import SILENCE
 Captured = pytest.CaptureFixture[str]
 
 
-def _show(found: Look, capsys: Captured, *, least: Severity | None = None, **display: Any) -> tuple[int, str, str]:
+def _show(
+    found: DiagnosisRound, capsys: Captured, *, least: Severity | None = None, **display: Any
+) -> tuple[int, str, str]:
     capsys.readouterr()
     code = render(diagnose.to_listing(found, CHECKS, least=least), Display(**{"format": "plain", **display}))
     told = capsys.readouterr()
     return code, told.out, told.err
 
 
-def _moving() -> Look:
+def _moving() -> DiagnosisRound:
     return look(sick(members(c1=member("a0", "a1"), c2=member("b0"))))
 
 
@@ -45,12 +47,14 @@ def _moving() -> Look:
         look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=SILENCE))),
         look(sick(at_a(lambda broker: broker.configured.clear()))),
         _moving(),
-        compare_looks(_moving(), look(healthy())),
+        compare_rounds(_moving(), look(healthy())),
         look(sick(members(c1=member(), c2=member("b0", "b1", skew_ms=HOUR_MS)))),
     ],
     ids=["healthy", "silent", "no configuration", "one look", "passed", "clocks"],
 )
-def test_documents_are_as_their_schema_says_and_every_null_has_its_reason(found: Look, capsys: Captured) -> None:
+def test_documents_are_as_their_schema_says_and_every_null_has_its_reason(
+    found: DiagnosisRound, capsys: Captured
+) -> None:
     _, out, _ = _show(found, capsys, format="json")
     document = json.loads(out)
     check_document(document)
@@ -80,7 +84,7 @@ def test_what_was_not_seen_is_named_and_the_exit_code_says_it(capsys: Captured) 
 
 
 def test_what_passed_is_told_apart_from_what_stays(capsys: Captured) -> None:
-    _, out, err = _show(compare_looks(_moving(), look(healthy())), capsys)
+    _, out, err = _show(compare_rounds(_moving(), look(healthy())), capsys)
     assert not out.strip()
     assert "G: ALO002, ALO003 were seen in only one of two readings" in err
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from rmqctl.cli.output.stdout import OutputError
-from rmqctl.cli.unforeseen import explained
+from rmqctl.cli.unexpected_errors import explained
 from rmqctl.errors import BugError, RmqctlError, UnreachableError, UsageError
 from tests.schemas import check_document
 

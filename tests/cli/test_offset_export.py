@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.changes.offsets.files import OffsetFile, parse_offsets
-from rmqctl.changes.offsets.given import resolve_brokers
+from rmqctl.changes.offsets.given_offsets import resolve_brokers
 from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.offset.export import Export, to_csv_listing, to_listing
 from rmqctl.cli.output.display import Display

@@ -19,10 +19,10 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.progress import PulledSource, TimeLagSource, Unknown
 from rmqctl.model.receipt import Result
-from rmqctl.model.sending import SendStatus
+from rmqctl.model.send_result import SendStatus
 from rmqctl.model.topic import TopicFinding, TopicKind
 from rmqctl.model.trace import TraceEvent
-from rmqctl.rules.dead_letters import GivenUp
+from rmqctl.rules.dead_letters import DeadLetterReason
 from tests.schemas import check_document, check_item
 
 from .calls import call
@@ -163,7 +163,7 @@ def _enums(kind: str) -> list[set[str]]:
         ("OffsetList", TimeLagSource, {"None"}),
         ("OffsetList", GroupState, set()),
         ("GroupList", Unknown, {"NOT_ASKED", "NOT_LITE"}),
-        ("DeadLetterList", GivenUp, {"None"}),
+        ("DeadLetterList", DeadLetterReason, {"None"}),
         ("GroupDetails", Unknown, {"BROKERS_DIFFER"}),
         ("TopicList", TopicKind, set()),
         ("TopicList", TopicFinding, set()),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import commit, send
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.schemas import check_item
 from tests.terminal import on_terminal
 

@@ -20,7 +20,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.observe.recording import read_recording, write_sample
 from rmqctl.observe.sampled_progress import sample_progress
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.watch.metrics import Exporter
 from tests.admin.cluster import BrokerState, Cluster, Queue
 from tests.schemas import check_document, check_item

@@ -16,7 +16,7 @@ from rmqctl.errors import (
     RemoteProtocolError,
     UnreachableError,
 )
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
@@ -27,7 +27,7 @@ ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 NO_ROUTE = refused(ResponseCode.TOPIC_NOT_EXIST, "No topic route info in name server for the topic: T")
 ROUTE_BODY = b"""{"brokerDatas":[{"brokerAddrs":{"0":"a:1"},"brokerName":"broker-a","cluster":"C"}],
 "queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":2,"writeQueueNums":2,"topicSysFlag":0}]}"""
-BROKER = Broker("C", "broker-a", {0: "master:1", 2: "slave2:1", 1: "slave1:1"})
+BROKER = BrokerData("C", "broker-a", {0: "master:1", 2: "slave2:1", 1: "slave1:1"})
 
 
 def _network() -> tuple[VirtualClock, ScriptedNetwork]:
@@ -240,7 +240,7 @@ async def test_a_broker_without_a_master_is_asked_at_its_slave() -> None:
     _, network = _network()
     network.add("slave1:1", {ASK: ok()})
     async with network.client("ns:1") as client:
-        answer = await client.ask_broker(Broker("C", "broker-a", {1: "slave1:1"}), Command(ASK))
+        answer = await client.ask_broker(BrokerData("C", "broker-a", {1: "slave1:1"}), Command(ASK))
     assert answer.from_slave
 
 
@@ -248,7 +248,19 @@ async def test_a_broker_without_an_address_is_unreachable() -> None:
     _, network = _network()
     async with network.client("ns:1") as client:
         with pytest.raises(UnreachableError, match="broker-a: the name server does not list its address"):
-            await client.ask_broker(Broker("C", "broker-a", {}), Command(ASK))
+            await client.ask_broker(BrokerData("C", "broker-a", {}), Command(ASK))
+
+
+async def test_only_a_master_is_written_to() -> None:
+    _, network = _network()
+    async with network.client("ns:1") as client:
+        assert client.require_master(BrokerData("C", "broker-a", {0: "a:1", 1: "s:1"})) == "a:1"
+        for addresses, reason in (
+            ({1: "s:1"}, "no master is registered"),
+            ({}, "the name server does not list its address"),
+        ):
+            with pytest.raises(UnreachableError, match=f"broker-a: {reason}"):
+                client.require_master(BrokerData("C", "broker-a", addresses))
 
 
 # Name servers

@@ -20,7 +20,7 @@ from rmqctl.errors import (
     UnreachableError,
 )
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage, SendResult, SendStatus
+from rmqctl.model.send_result import OutgoingMessage, SendResult, SendStatus
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.properties import decode_properties

@@ -14,7 +14,8 @@ from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
-from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus, Subscription
+from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
+from rmqctl.model.group import Subscription
 from rmqctl.net.clock import Clock, VirtualClock
 from rmqctl.net.stream import Stream
 from rmqctl.protocol.codes import RequestCode as Q

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rmqctl.consumer.batch import Batch
-from rmqctl.consumer.concurrent import ConcurrentConsumption
+from rmqctl.consumer.concurrent_consumption import ConcurrentConsumption
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import RmqctlError, UnreachableError
-from rmqctl.model.consuming import ConsumeResult, ConsumeStatus
+from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.message import StoredMessage

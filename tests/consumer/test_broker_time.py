@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from rmqctl.consumer.broker_time import BrokerTime
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.consumer.group import ScriptedGroup
@@ -10,8 +10,8 @@ from tests.scripted import SILENCE, Late, ok, passing, refused
 HOUR_MS = 3_600_000
 
 
-def brokers_of(group: ScriptedGroup) -> list[Broker]:
-    return [Broker("C", broker.name, broker.addresses) for broker in group.brokers]
+def brokers_of(group: ScriptedGroup) -> list[BrokerData]:
+    return [BrokerData("C", broker.name, broker.addresses) for broker in group.brokers]
 
 
 async def test_without_an_answer_it_is_our_own_time() -> None:
@@ -112,7 +112,7 @@ async def test_one_that_has_a_message_to_tell_of_tells_no_time_and_one_without_a
     async with group.client() as client:
         time = BrokerTime(client)
         assert await time.sample(brokers_of(group)[0]) is False
-        assert await time.sample(Broker("C", "broker-b", {1: "slave:1"})) is False
+        assert await time.sample(BrokerData("C", "broker-b", {1: "slave:1"})) is False
         assert (time.skews(), time.errors) == ({}, {})
 
 

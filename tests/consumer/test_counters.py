@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.consumer.counters import Counters
-from rmqctl.model.group import ConsumeStatus
+from rmqctl.model.group import TopicConsumeStatus
 from rmqctl.net.clock import VirtualClock
-from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.flow_control import FlowControl
 from tests.scripted import run
 
-NOTHING = ConsumeStatus(0.0, 0.0, 0.0, 0.0, 0.0, 0)
+NOTHING = TopicConsumeStatus(0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
 
 async def test_rates_are_those_of_the_last_minute() -> None:
@@ -22,7 +22,7 @@ async def test_rates_are_those_of_the_last_minute() -> None:
         counters.pulled("T", 32, 5.0)
         counters.consumed("T", 30, 2, 64.0, 32)
         await clock.advance(1)
-    assert counters.status("T") == ConsumeStatus(
+    assert counters.status("T") == TopicConsumeStatus(
         pull_rt_ms=5.0, pull_tps=32.0, consume_rt_ms=2.0, consume_ok_tps=30.0, consume_failed_tps=2.0,
         consume_failed_count=60,
     )  # fmt: skip
@@ -104,6 +104,6 @@ async def test_days_without_a_word_keep_no_more_than_the_window() -> None:
 
 def test_each_flow_control_is_counted() -> None:
     counters = Counters(VirtualClock())
-    for hold in (Hold.SPAN, Hold.QUEUE_COUNT, Hold.SPAN):
+    for hold in (FlowControl.SPAN, FlowControl.QUEUE_COUNT, FlowControl.SPAN):
         counters.held(hold)
-    assert counters.holds == {Hold.SPAN: 2, Hold.QUEUE_COUNT: 1}
+    assert counters.holds == {FlowControl.SPAN: 2, FlowControl.QUEUE_COUNT: 1}

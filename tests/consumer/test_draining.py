@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rmqctl.consumer.push_consumer import Unfinished
+from rmqctl.consumer.push_consumer import UnackedMessages
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.consumer.clustered import GROUP, TOPIC, Cluster, Seen, scenario
@@ -42,7 +42,7 @@ def test_drain_with_something_stuck_ends_in_time_and_says_what_is_left() -> None
         began_s = cluster.clock.monotonic_s()
         left = await cluster.during(consumer.drain(7))
         assert 7 <= cluster.clock.monotonic_s() - began_s < 8
-        assert left == [Unfinished(MQ, 1, 1)] == consumer.unfinished()
+        assert left == [UnackedMessages(MQ, 1, 1)] == consumer.unfinished()
         assert (cluster.stored(), await cluster.members()) == ({0: 1}, [])
         # What comes back later is not heard.
         seen.let_go()
@@ -62,7 +62,7 @@ def test_nothing_that_waits_is_consumed_after_a_drain_that_was_too_short() -> No
         seen.let_go()
         await cluster.passes(20)
         assert (seen.bodies, cluster.stored()) == (["a", "b"], {0: 1})
-        assert consumer.unfinished() == [Unfinished(MQ, 1, 5)]
+        assert consumer.unfinished() == [UnackedMessages(MQ, 1, 5)]
 
     scenario(work)
 
@@ -79,7 +79,7 @@ def test_a_drain_that_is_cancelled_leaves_at_once() -> None:
         await cluster.passes(0.5)
         assert draining.cancelled()
         assert (cluster.stored(), await cluster.members()) == ({0: 1}, [])
-        assert consumer.unfinished() == [Unfinished(MQ, 1, 1)]
+        assert consumer.unfinished() == [UnackedMessages(MQ, 1, 1)]
 
     scenario(work)
 

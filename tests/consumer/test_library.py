@@ -24,7 +24,7 @@ from rmqctl.consumer import (
     find_strategy,
     make_subscription,
 )
-from rmqctl.model.consuming import Trouble
+from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
 
@@ -107,11 +107,11 @@ def _failing(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> dict[
 
 
 def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
-    async def go() -> list[tuple[Trouble, str]]:
-        told: list[tuple[Trouble, str]] = []
+    async def go() -> list[tuple[ConsumerWarning, str]]:
+        told: list[tuple[ConsumerWarning, str]] = []
         is_told = asyncio.Event()
 
-        def report(trouble: Trouble, said: str) -> None:
+        def report(trouble: ConsumerWarning, said: str) -> None:
             told.append((trouble, said))
             is_told.set()
 
@@ -131,5 +131,5 @@ def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
         return told
 
     trouble, said = asyncio.run(go())[0]
-    assert trouble is Trouble.STRATEGY
+    assert trouble is ConsumerWarning.STRATEGY
     assert ": division by zero." in said

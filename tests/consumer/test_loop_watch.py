@@ -13,22 +13,22 @@ from collections.abc import Sequence
 import pytest
 
 from rmqctl.consumer.batch import Batch
-from rmqctl.consumer.loop_watch import Looks, LoopWatch, Moment
-from rmqctl.model.consuming import ConsumeStatus, Trouble
+from rmqctl.consumer.loop_watch import LoopChecks, LoopWatch, Moment
+from rmqctl.model.consumption import ConsumerWarning, ConsumeStatus
 from rmqctl.protocol.message import StoredMessage
 from tests.consumer.clustered import Cluster, scenario
 from tests.scripted import run
 
-_BLOCKED, _STILL = Trouble.LOOP_BLOCKED, Trouble.STOOD_STILL
+_BLOCKED, _STILL = ConsumerWarning.LOOP_BLOCKED, ConsumerWarning.STOOD_STILL
 
 
 class _Looking:
     """Looks at a loop that hangs from a time on; a look a second."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[Trouble, str]] = []
+        self.said: list[tuple[ConsumerWarning, str]] = []
         self.now = Moment(1000.0, 3.0)
-        self.looks = Looks(5, lambda *said: self.said.append(said), lambda: "f(file.py:7)", self.now)
+        self.looks = LoopChecks(5, lambda *said: self.said.append(said), lambda: "f(file.py:7)", self.now)
 
     def pass_by(self, seconds: float = 1.0, *, answered_s: float | None = None, busy_s: float = 0.0) -> None:
         self.now = Moment(self.now.real_s + seconds, self.now.busy_s + busy_s)
@@ -124,7 +124,7 @@ class _Told:
         self.is_told, self.is_over = threading.Event(), asyncio.Event()
         self.loop = asyncio.get_running_loop()
 
-    def __call__(self, trouble: Trouble, sentence: str) -> None:
+    def __call__(self, trouble: ConsumerWarning, sentence: str) -> None:
         self.threads.add(threading.current_thread().name)
         if trouble is _BLOCKED and "interpreter lock" not in sentence:
             if self.place in sentence:
@@ -218,7 +218,7 @@ asyncio.run(go())
 
 @pytest.mark.by_the_clock
 def test_a_process_that_is_really_stopped() -> None:
-    """By the clock: a busy machine can hold up the loop, and not the watch, for 0.1 s; Looks is tested above."""
+    """By the clock: a busy machine can hold up the loop, and not the watch, for 0.1 s; LoopChecks is tested above."""
     process = subprocess.Popen([sys.executable, "-c", _STOPPED], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rmqctl.consumer.process_queue import DuplicateRisk, ProcessQueue
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.flow_control import FlowLimits, Hold, decide
+from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
 
 from .stored import stored, stored_at
 
@@ -25,7 +25,7 @@ def _queue(*offsets: int) -> tuple[ProcessQueue, dict[int, StoredMessage]]:
     return queue, dict(zip(offsets, messages, strict=True))
 
 
-def _hold(queue: ProcessQueue) -> Hold | None:
+def _hold(queue: ProcessQueue) -> FlowControl | None:
     return decide(
         FlowLimits(), held_queue_count=1, count=queue.count, size_bytes=queue.size_bytes, span=queue.span,
         is_blocked=queue.is_blocked,
@@ -54,13 +54,13 @@ def test_7_6_one_stuck_message_holds_the_queue_and_a_crash_repeats_what_is_behin
 
 def test_7_6_the_span_stops_pulling_and_does_not_free_a_stuck_head() -> None:
     queue, at = _queue(*range(2002))
-    assert _hold(queue) is Hold.QUEUE_COUNT
+    assert _hold(queue) is FlowControl.QUEUE_COUNT
     queue.remove([at[offset] for offset in range(1, 2002)])
     # What is done is not in the span: a pull is let through, and then no other until that is done, too.
     assert (queue.span, _hold(queue)) == (0, None)
     later = stored_at([2002])
     queue.put(later)
-    assert (queue.span, _hold(queue), queue.remove([])) == (2002, Hold.SPAN, 0)
+    assert (queue.span, _hold(queue), queue.remove([])) == (2002, FlowControl.SPAN, 0)
     assert queue.remove(later) == 0
     assert (queue.span, queue.duplicate_risk()) == (0, (1, 2003, 2002))
 
@@ -183,7 +183,7 @@ def test_a_queue_is_blocked_until_all_that_blocked_it_are_gone() -> None:
     queue.block()
     queue.block()
     queue.unblock()
-    assert (queue.is_blocked, _hold(queue)) == (True, Hold.BLOCKED)
+    assert (queue.is_blocked, _hold(queue)) == (True, FlowControl.BLOCKED)
     queue.unblock()
     assert not queue.is_blocked
 

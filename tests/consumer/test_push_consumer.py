@@ -10,19 +10,19 @@ import pytest
 
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.process_queue import ProcessQueue
-from rmqctl.consumer.pulling import Pulled
+from rmqctl.consumer.pull_loop import Pulled
 from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings, settings_of_4_9
 from rmqctl.errors import NotFoundError, RmqctlError
-from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus
+from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
 from rmqctl.model.group import BROADCASTING
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options, find_strategy
-from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.flow_control import FlowControl
 from tests.consumer.clustered import DEAD, FIRST, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
 from tests.consumer.consuming import LATER, MQ, SUCCESS, messages
 from tests.sandbox.peer import Peer, consumer_data, subscription
@@ -305,7 +305,7 @@ def test_a_queue_whose_failed_message_no_broker_takes_is_blocked_and_recovers() 
         await cluster.passes(30)
         (queue,) = [queue for mq, queue in consumer.process_queues().items() if mq.topic == TOPIC]
         assert seen.bodies == ["bad", "good", "bad"]
-        assert (consumer.holding.hold(queue), consumer.offsets.read(MQ)) == (Hold.BLOCKED, 0)
+        assert (consumer.holding.hold(queue), consumer.offsets.read(MQ)) == (FlowControl.BLOCKED, 0)
         assert any("pulls no new messages" in report for report in cluster.reports)
         cluster.sandbox.faults.clear()
         await cluster.send("new")

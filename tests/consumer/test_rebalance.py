@@ -14,14 +14,14 @@ from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.rebalance import Rebalance
 from rmqctl.consumer.routes import Routes
-from rmqctl.consumer.rules.rebalance import Kept
+from rmqctl.consumer.rules.rebalance import UnchangedReason
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import UnreachableError
-from rmqctl.model.consuming import Trouble
+from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import Clock, pause
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.allocate import Allocate, AllocationError, Options, find_strategy
@@ -89,7 +89,7 @@ class Bench:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def in_order(_: list[Broker]) -> None:
+def in_order(_: list[BrokerData]) -> None:
     """Ask brokers as the route names them."""
 
 
@@ -100,7 +100,7 @@ async def ready(
     topics: Sequence[str] = ("T",),
     allocate: Allocate = AVERAGELY,
     settings: ConsumerSettings | None = None,
-    shuffle: Callable[[list[Broker]], object] = in_order,
+    shuffle: Callable[[list[BrokerData]], object] = in_order,
     **told: Any,
 ) -> AsyncIterator[Bench]:
     settings = settings or ConsumerSettings(group="G")
@@ -141,7 +141,7 @@ async def test_the_members_are_asked_of_one_broker_of_the_topic_at_random_detail
     views = {"broker-a": [OWN_ID], "broker-b": [OWN_ID, "c2"], "broker-c": [OWN_ID, "c2", "c3"]}
     for broker in group.brokers:
         broker.ids = views[broker.name]
-    async with ready(group, shuffle=list[Broker].reverse) as bench:
+    async with ready(group, shuffle=list[BrokerData].reverse) as bench:
         await bench.rebalance.round()
         assert asked_ids(group) == ["broker-c"]
         outcome = bench.rebalance.outcomes["T"]
@@ -188,7 +188,7 @@ async def test_an_empty_list_and_a_failure_keep_the_old_share_detail_7_3(fault: 
             group.topics["T"] = 0
         assert await passing(group.clock, bench.rebalance.round()) is False
         assert bench.holder.ids() == [0, 1, 2, 3]
-        expected = Kept.NO_QUEUES if fault == "no queues" else Kept.NO_CLIENTS
+        expected = UnchangedReason.NO_QUEUES if fault == "no queues" else UnchangedReason.NO_CLIENTS
         assert bench.rebalance.outcomes["T"].share.kept is expected
         assert bench.holder.dropped == []
 
@@ -221,7 +221,7 @@ def test_a_strategy_that_fails_keeps_the_old_share_detail_7_3() -> None:
 
 def test_a_strategy_that_fails_is_told_of_once_and_again_when_it_fails_anew_detail_7_3() -> None:
     failing: str | None = None
-    told: list[tuple[Trouble, str]] = []
+    told: list[tuple[ConsumerWarning, str]] = []
 
     def allocate(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
         if failing is not None:
@@ -246,9 +246,9 @@ def test_a_strategy_that_fails_is_told_of_once_and_again_when_it_fails_anew_deta
 
     run(scenario())
     assert [(kind, sentence.partition(": ")[2]) for kind, sentence in told] == [
-        (Trouble.STRATEGY, "No room is named."),
-        (Trouble.STRATEGY, "No room is named."),
-        (Trouble.STRATEGY, "Another reason."),
+        (ConsumerWarning.STRATEGY, "No room is named."),
+        (ConsumerWarning.STRATEGY, "No room is named."),
+        (ConsumerWarning.STRATEGY, "Another reason."),
     ]
     assert all(sentence.startswith("T keeps its shares") for _, sentence in told)
 
@@ -287,7 +287,7 @@ async def test_a_topic_that_fails_does_not_stop_the_others_detail_7_3() -> None:
         assert await bench.rebalance.round() is False
         assert bench.holder.ids() == list(range(8))
         missing = bench.rebalance.outcomes["Missing"]
-        assert (missing.share.kept, missing.is_settled) == (Kept.NO_ROUTE, False)
+        assert (missing.share.kept, missing.is_settled) == (UnchangedReason.NO_ROUTE, False)
         assert "Missing does not exist" in str(missing.share.detail)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rmqctl.consumer.retry_guard import RetryGuard, explain
-from rmqctl.consumer.rules.retry_locks import Hindrance
-from rmqctl.model.consuming import Trouble
+from rmqctl.consumer.rules.retry_locks import PossibleLocker
+from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -25,7 +25,7 @@ from tests.sandbox.sender import pairs, send
 from tests.scripted import DROP, SILENCE, Late, ok, passing, refused, run
 
 JAVA = "10.0.0.7@java"
-ORDERLY, SILENT = Hindrance(JAVA, is_orderly=True), Hindrance(JAVA, is_orderly=False)
+ORDERLY, SILENT = PossibleLocker(JAVA, is_orderly=True), PossibleLocker(JAVA, is_orderly=False)
 
 
 def _info(*held: str, orderly: str | None = "true") -> Command:
@@ -44,7 +44,7 @@ class _Guarded:
     def __init__(self) -> None:
         self.group = ScriptedGroup(2)
         self.group.set_ids(OWN_ID, JAVA)
-        self.reports: list[tuple[Trouble, str]] = []
+        self.reports: list[tuple[ConsumerWarning, str]] = []
         self.clock = self.group.clock
         self.says(_info("broker-a"))
 
@@ -59,7 +59,7 @@ class _Guarded:
             self._route = await client.fresh_route("T")
             yield self
 
-    async def find(self) -> dict[str, Hindrance]:
+    async def find(self) -> dict[str, PossibleLocker]:
         return await passing(self.clock, self.guard.find_hindrances(self._route.brokers))
 
     async def settled(self) -> None:
@@ -181,7 +181,7 @@ def test_a_member_that_does_not_tell_is_waited_for_a_minute_and_then_told_of_onc
             await guarded.clock.advance(14)
             assert await guarded.find() == {}
         ((trouble, said),) = guarded.reports
-        assert trouble is Trouble.GROUP
+        assert trouble is ConsumerWarning.GROUP
         assert f"{JAVA} does not report whether it consumes orderly" in said
         # It tells at last.
         guarded.says(_info("broker-b"))
@@ -255,7 +255,7 @@ def test_7_12_a_group_of_both_kinds_is_told_of_once() -> None:
             await guarded.find()
             await guarded.clock.advance(30)
         ((trouble, said),) = guarded.reports
-        assert trouble is Trouble.GROUP
+        assert trouble is ConsumerWarning.GROUP
         assert said.startswith(f"{JAVA} consumes orderly, but this member of group G does not")
 
     _guarded(work)

@@ -9,21 +9,21 @@ import pytest
 
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
-from rmqctl.consumer.running_info import HeldQueue, Running, encode_running_info
+from rmqctl.consumer.running_info import ConsumerState, HeldQueue, encode_running_info
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model import group
-from rmqctl.model.consuming import ConsumeFromWhere
+from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies
 from rmqctl.protocol.java_json import loads
-from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.flow_control import FlowControl
 from rmqctl.rules.group_views import strategy_name
 from tests.consumer.stored import stored, stored_at
 from tests.protocol.golden import EXCHANGES, answer
 
 START_MS = 1_800_000_000_123
 ONE, TWO = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
-STATUS = group.ConsumeStatus(2.5, 100.25, 0.5, 99.0, 1.25, 12)
+STATUS = group.TopicConsumeStatus(2.5, 100.25, 0.5, 99.0, 1.25, 12)
 
 
 def held(mq: MessageQueue, *offsets: int, commit_offset: int = 7) -> HeldQueue:
@@ -33,7 +33,7 @@ def held(mq: MessageQueue, *offsets: int, commit_offset: int = 7) -> HeldQueue:
     return HeldQueue(queue, commit_offset, START_MS + 1000)
 
 
-def running(settings: ConsumerSettings | None = None, **more: Any) -> Running:
+def running(settings: ConsumerSettings | None = None, **more: Any) -> ConsumerState:
     values: dict[str, Any] = {
         "settings": settings or ConsumerSettings(group="G"),
         "client_id": "192.0.2.2@12#34@unit",
@@ -43,22 +43,22 @@ def running(settings: ConsumerSettings | None = None, **more: Any) -> Running:
         "listener": "shop.orders.consume",
         "subscriptions": [make_subscription("T", "B || A", version_ms=5), retry_subscription("G", version_ms=6)],
         "queues": {ONE: held(ONE, 7, 9, 12), TWO: held(TWO, commit_offset=-1)},
-        "statuses": {"T": STATUS, "%RETRY%G": group.ConsumeStatus(0.0, 0.0, 0.0, 0.0, 0.0, 0)},
-        "holds": {Hold.SPAN: 3},
+        "statuses": {"T": STATUS, "%RETRY%G": group.TopicConsumeStatus(0.0, 0.0, 0.0, 0.0, 0.0, 0)},
+        "holds": {FlowControl.SPAN: 3},
     }
-    return Running(**{**values, **more})
+    return ConsumerState(**{**values, **more})
 
 
 def test_it_reads_as_any_clients_answer() -> None:
     body = encode_running_info(running())
     info = bodies.decode_running_info(body)
     assert info.process_queues == {
-        ONE: group.ProcessQueue(
+        ONE: group.ProcessQueueInfo(
             cached_count=3, cached_min_offset=7, cached_max_offset=12, commit_offset=7, dropped=False,
             cached_size_mib=0, locked=True, last_pull_at_ms=START_MS + 3000, last_consume_at_ms=START_MS + 2000,
             locked_at_ms=START_MS + 1000,
         ),
-        TWO: group.ProcessQueue(
+        TWO: group.ProcessQueueInfo(
             cached_count=0, cached_min_offset=0, cached_max_offset=0, commit_offset=None, dropped=False,
             cached_size_mib=0, locked=True, last_pull_at_ms=START_MS + 3000, last_consume_at_ms=START_MS + 2000,
             # When it was taken: what tells a queue that was begun anew from one that went on.
@@ -67,8 +67,8 @@ def test_it_reads_as_any_clients_answer() -> None:
     }  # fmt: skip
     assert info.statuses["T"] == STATUS
     assert [(each.topic, each.expression, each.tags, each.version_ms) for each in info.subscriptions] == [
-        ("%RETRY%G", "*", (), 6),
-        ("T", "B || A", ("A", "B"), 5),
+        ("%RETRY%G", "*", frozenset(), 6),
+        ("T", "B || A", frozenset({"A", "B"}), 5),
     ]
     assert strategy_name(info) == "averagely"
     assert info.pop_unacked == {}

@@ -11,7 +11,7 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
-from rmqctl.consumer.send_back import SendBack
+from rmqctl.consumer.send_back import SendBackRequests
 from rmqctl.errors import RmqctlError
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import RequestCode as Q
@@ -51,11 +51,12 @@ def _cluster() -> Cluster:
     return cluster
 
 
-def _run(cluster: Cluster, work: Callable[[SendBack], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+def _run(cluster: Cluster, work: Callable[[SendBackRequests], Coroutine[Any, Any, Any]], **options: Any) -> Any:
     async def go() -> Any:
         async with cluster.client(timeout_s=9, open_ended=True) as client:
             return await passing(
-                cluster.clock, work(SendBack(client, GROUP, Producer(client, "CLIENT_INNER_PRODUCER"), **options))
+                cluster.clock,
+                work(SendBackRequests(client, GROUP, Producer(client, "CLIENT_INNER_PRODUCER"), **options)),
             )
 
     return run(go())
@@ -64,7 +65,7 @@ def _run(cluster: Cluster, work: Callable[[SendBack], Coroutine[Any, Any, Any]],
 def _back(cluster: Cluster, message: StoredMessage, level: int = 0, **options: Any) -> int:
     """Send one message back; return how often that took a new message."""
 
-    async def work(send_back: SendBack) -> int:
+    async def work(send_back: SendBackRequests) -> int:
         await send_back(message, level, **options)
         return send_back.fallback_count
 
@@ -73,7 +74,7 @@ def _back(cluster: Cluster, message: StoredMessage, level: int = 0, **options: A
 
 
 def _failing(cluster: Cluster, message: StoredMessage) -> RmqctlError:
-    async def work(send_back: SendBack) -> RmqctlError:
+    async def work(send_back: SendBackRequests) -> RmqctlError:
         with pytest.raises(RmqctlError) as caught:
             await send_back(message, 0)
         assert send_back.fallback_count == 0
@@ -246,7 +247,7 @@ def test_the_sandbox_takes_messages_back_either_way(plays: str) -> None:
             broker.topics.put(Topic(TOPIC, 1, 1))
             producer = Producer(client, "CLIENT_INNER_PRODUCER")
             result = await producer.send(TOPIC, b"hi", tag="A")
-            send_back = SendBack(client, GROUP, producer)
+            send_back = SendBackRequests(client, GROUP, producer)
             (message,) = await _stored(client, sandbox, result.mq.topic)
             await send_back(message, 0)
             await send_back(message, -1)

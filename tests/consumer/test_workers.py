@@ -15,7 +15,7 @@ import pytest
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.workers import Workers, find_fault, is_coroutine_function, make_workers
-from rmqctl.model.consuming import ConsumeStatus
+from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rmqctl.client.core import Client
+from rmqctl.diagnose.diagnosis import DiagnosisRound, diagnose_groups
 from rmqctl.diagnose.finding import Check
-from rmqctl.diagnose.look import Look, look_at
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import ON_TIME, Cluster, held, running, subscribed
@@ -23,11 +23,11 @@ def look(
     sample_s: float = 0,
     topics: Sequence[str] = (),
     proxies: Sequence[str] = (),
-) -> Look:
+) -> DiagnosisRound:
     """Look once at groups of a scripted cluster."""
 
-    async def question(client: Client) -> Look:
-        return await look_at(client, groups or ("G",), topics, checks, sample_s=sample_s, proxies=proxies)
+    async def question(client: Client) -> DiagnosisRound:
+        return await diagnose_groups(client, groups or ("G",), topics, checks, sample_s=sample_s, proxies=proxies)
 
     return ask(cluster, question, open_ended=True)
 

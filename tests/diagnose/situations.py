@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqctl.diagnose.diagnosis import Diagnosis, at_least, compare_rounds, diagnose
 from rmqctl.diagnose.finding import Finding, Severity
-from rmqctl.diagnose.look import Diagnosis, at_least, compare_looks, diagnose
 from rmqctl.diagnose.table import CHECKS
 
 from . import test_checks, test_progress
@@ -103,7 +103,7 @@ def _deployment() -> Diagnosis:
     first = look(sick(members(c1=member("a0", "a1"), c3=member())))
     then = look(sick(members(c1=member("a0", "a1"), c3=member("b0", "b1"))))
     assert {finding.code for finding in first.diagnoses[0].findings} >= {"ALO003"}
-    return compare_looks(first, then).diagnoses[0]
+    return compare_rounds(first, then).diagnoses[0]
 
 
 def page() -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rmqctl.diagnose.clocks import GroupClocks
+from rmqctl.diagnose.diagnosis import at_least
 from rmqctl.diagnose.finding import SEVERITIES, Need, Severity
-from rmqctl.diagnose.look import at_least
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.versions import version_ordinal
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds

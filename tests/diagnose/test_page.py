@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from rmqctl.cli.diagnose.page import render_page
+from rmqctl.diagnose.diagnosis import Diagnosis, DiagnosisRound, compare_rounds
 from rmqctl.diagnose.finding import Finding, Severity
-from rmqctl.diagnose.look import Diagnosis, Look, compare_looks
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.errors import UnreachableError
 from rmqctl.model.failure import Failure
@@ -29,22 +29,22 @@ from .groups import at_a, both, groups_of, half_down, healthy, look, member, mem
 EVIL = '</title><script>alert("1")</script>&\'{{ 7 }}\x1b\u202e'
 
 
-def _moving() -> Look:
+def _moving() -> DiagnosisRound:
     """Return a group with an unowned queue, a queue with two owners, and a clock that is off."""
     c2 = member("b0", skew_ms=HOUR_MS)
     return look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=c2, c3=member("a1"))))
 
 
-def _silent() -> Look:
+def _silent() -> DiagnosisRound:
     return look(sick(members(c1=member("a0", "a1"), c2=SILENCE)))
 
 
-def _broadcasting() -> Look:
+def _broadcasting() -> DiagnosisRound:
     each = member("a0", "a1", "b0", "b1", messageModel="BROADCASTING")
     return look(sick(both(members(c1=each), groups_of(message_model="BROADCASTING"))))
 
 
-def _popping() -> Look:
+def _popping() -> DiagnosisRound:
     pops = running({}, {("T", "broker-a", 0): 3}, subscriptions=[subscribed("T")], **WORDS)
     return look(sick(both(members(c1=pops), groups_of(consume_type="CONSUME_POP"))))
 
@@ -55,11 +55,11 @@ def _dead(broker: Any) -> None:
     broker.offsets["G"]["%RETRY%G"] = {0: 7}
 
 
-def _passed() -> Look:
-    return compare_looks(_moving(), look(healthy()))
+def _passed() -> DiagnosisRound:
+    return compare_rounds(_moving(), look(healthy()))
 
 
-LOOKS: dict[str, Callable[[], Look]] = {
+LOOKS: dict[str, Callable[[], DiagnosisRound]] = {
     "healthy": lambda: look(healthy()),
     "moving": _moving,
     "silent": _silent,
@@ -69,26 +69,26 @@ LOOKS: dict[str, Callable[[], Look]] = {
     "broadcasting": _broadcasting,
     "popping": _popping,
     "passed": _passed,
-    "nothing": lambda: Look((), ()),
+    "nothing": lambda: DiagnosisRound((), ()),
 }
 
 
-def _read(found: Look, **options: Any) -> PageReader:
+def _read(found: DiagnosisRound, **options: Any) -> PageReader:
     return PageReader(render_page(found, CHECKS, **options))
 
 
-def _text(found: Look, **options: Any) -> str:
+def _text(found: DiagnosisRound, **options: Any) -> str:
     return " ".join("".join(_read(found, **options).words).split())
 
 
-def _called(found: Look, name: str) -> Diagnosis:
+def _called(found: DiagnosisRound, name: str) -> Diagnosis:
     (one,) = found.diagnoses
     findings = tuple(replace(each, group=name) for each in one.findings)
     return replace(one, facts=replace(one.facts, group=name), findings=findings)
 
 
 @pytest.mark.parametrize("make", LOOKS.values(), ids=LOOKS)
-def test_a_page_is_whole_and_needs_nothing_else(make: Callable[[], Look]) -> None:
+def test_a_page_is_whole_and_needs_nothing_else(make: Callable[[], DiagnosisRound]) -> None:
     text = render_page(make(), CHECKS)
     read = PageReader(text)
     assert read.open == []
@@ -105,7 +105,7 @@ def test_a_page_is_whole_and_needs_nothing_else(make: Callable[[], Look]) -> Non
 
 
 @pytest.mark.parametrize("make", LOOKS.values(), ids=LOOKS)
-def test_who_cannot_see_it_is_told(make: Callable[[], Look]) -> None:
+def test_who_cannot_see_it_is_told(make: Callable[[], DiagnosisRound]) -> None:
     read = _read(make())
     assert read.all("html") == [{"lang": "en"}]
     assert len(read.all("h1")) == 1
@@ -155,7 +155,7 @@ def _is_green(read: PageReader) -> bool:
 @pytest.mark.parametrize(("name", "is_green"), [(name, name == "healthy") for name in LOOKS if name != "offline"])
 def test_only_a_group_of_which_everything_is_known_looks_healthy(name: str, is_green: bool) -> None:
     assert _is_green(_read(LOOKS[name]())) is is_green
-    few = Look((_called(LOOKS["healthy"](), "H"), *LOOKS[name]().diagnoses), LOOKS[name]().failures)
+    few = DiagnosisRound((_called(LOOKS["healthy"](), "H"), *LOOKS[name]().diagnoses), LOOKS[name]().failures)
     if name not in ("healthy", "nothing") and few.failures:
         assert not _is_green(_read(few))
 
@@ -169,7 +169,7 @@ def test_a_failure_alone_takes_the_green_away() -> None:
 
 
 @pytest.mark.parametrize("make", [_silent, lambda: look(half_down()), lambda: look(torn())])
-def test_what_is_unknown_is_named_with_its_checks_and_what_failed(make: Callable[[], Look]) -> None:
+def test_what_is_unknown_is_named_with_its_checks_and_what_failed(make: Callable[[], DiagnosisRound]) -> None:
     found = make()
     text = _text(found)
     (one,) = found.diagnoses
@@ -255,7 +255,7 @@ def test_names_are_never_html() -> None:
         rows = tuple(replace(row, mq=MessageQueue(name, name, 1)) for row in one.facts.rows[:1])
         one = replace(one, findings=evil, facts=replace(one.facts, rows=(*one.facts.rows, *rows)))
         more = {"scope": [name], "failures": [failure], "warnings": [name]}
-        return render_page(Look((one, _called(look(healthy()), "H")), ()), CHECKS, **more)
+        return render_page(DiagnosisRound((one, _called(look(healthy()), "H")), ()), CHECKS, **more)
 
     plain, text = PageReader(page("a plain one")), page(EVIL)
     read = PageReader(text)
@@ -316,7 +316,9 @@ def test_of_many_groups_the_worst_have_a_section() -> None:
     several = replace(large, findings=_moving().diagnoses[0].findings)
     sick_ones = [replace(several, facts=replace(several.facts, group=f"sick-{number}")) for number in range(70)]
     silent = replace(_called(_silent(), "silent"), findings=())
-    found = Look((*(_called(look(healthy()), f"well-{number}") for number in range(200)), silent, *sick_ones), ())
+    found = DiagnosisRound(
+        (*(_called(look(healthy()), f"well-{number}") for number in range(200)), silent, *sick_ones), ()
+    )
     text = render_page(found, CHECKS)
     read = PageReader(text)
     assert len(text) < 3_000_000

@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from rmqctl.diagnose.diagnosis import diagnose
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
-from rmqctl.diagnose.look import diagnose
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.model.group import (
     BROADCASTING,
     CLUSTERING,
-    ConsumeStatus,
     GroupConfig,
     GroupState,
     MemberView,
-    ProcessQueue,
+    ProcessQueueInfo,
     RunningInfo,
+    TopicConsumeStatus,
 )
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.progress import compute_progress
-from rmqctl.rules.stuck_queues import AgeSource, Position, Verdict, Watched, Why
+from rmqctl.rules.stuck_queues import AgeSource, Position, StuckReason, StuckVerdict, Watched
 
 _NOW_MS = 1_795_238_200_000
 _HOUR_MS = 3_600_000
@@ -33,24 +33,24 @@ _A0, _A1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 PROGRESS = [check for check in CHECKS if check.code.startswith(("PRG", "OFF"))]
 
 
-def _held(commit: int | None, head: int | None = None, count: int = 1, last: int | None = None) -> ProcessQueue:
+def _held(commit: int | None, head: int | None = None, count: int = 1, last: int | None = None) -> ProcessQueueInfo:
     if head is None:
-        return ProcessQueue(0, 0, 0, commit, dropped=False, last_pull_at_ms=_NOW_MS, locked_at_ms=1)
+        return ProcessQueueInfo(0, 0, 0, commit, dropped=False, last_pull_at_ms=_NOW_MS, locked_at_ms=1)
     end = head + count - 1 if last is None else last
-    return ProcessQueue(count, head, end, commit, dropped=False, last_pull_at_ms=_NOW_MS, locked_at_ms=1)
+    return ProcessQueueInfo(count, head, end, commit, dropped=False, last_pull_at_ms=_NOW_MS, locked_at_ms=1)
 
 
-def _quiet(for_ms: int) -> ProcessQueue:
+def _quiet(for_ms: int) -> ProcessQueueInfo:
     return replace(_held(50), last_consume_at_ms=_NOW_MS - for_ms)
 
 
-def _at(held: ProcessQueue | None, end: int, stored: int | None = None) -> Position:
+def _at(held: ProcessQueueInfo | None, end: int, stored: int | None = None) -> Position:
     return Position(held.commit_offset if stored is None and held is not None else stored, end, held, 0)
 
 
 def _motion(
-    first: Position, last: Position, verdict: Verdict | None = None, *, mq: MessageQueue = _A0, client_id: str = "c1",
-    is_exhausted: bool = False,
+    first: Position, last: Position, verdict: StuckVerdict | None = None, *, mq: MessageQueue = _A0,
+    client_id: str = "c1", is_exhausted: bool = False,
 ) -> QueueMotion:  # fmt: skip
     return QueueMotion(mq, client_id, Watched(first, last, 2_000, False), 2_000, verdict, is_exhausted)
 
@@ -62,7 +62,7 @@ def _moved(from_offset: int, to_offset: int, end_before: int, end: int, mq: Mess
     )
 
 
-def _resting(verdict: Verdict, head: int = 5, end: int = 100, **more: Any) -> QueueMotion:
+def _resting(verdict: StuckVerdict, head: int = 5, end: int = 100, **more: Any) -> QueueMotion:
     position = _at(_held(head, head), end)
     return _motion(position, position, verdict, **more)
 
@@ -73,7 +73,7 @@ def _row(mq: MessageQueue = _A0, **fields: Any) -> QueueProgress:
 
 
 def _info(
-    *queues: tuple[MessageQueue, ProcessQueue], tps: float = 0.0, rt_ms: float = 0.0, **properties: str
+    *queues: tuple[MessageQueue, ProcessQueueInfo], tps: float = 0.0, rt_ms: float = 0.0, **properties: str
 ) -> RunningInfo:
     given = {
         "messageModel": CLUSTERING,
@@ -83,7 +83,7 @@ def _info(
         "consumeTimeout": "15",
         **properties,
     }
-    statuses = {"T": ConsumeStatus(1.0, tps, rt_ms, tps, 0.0, 0)}
+    statuses = {"T": TopicConsumeStatus(1.0, tps, rt_ms, tps, 0.0, 0)}
     return RunningInfo(given, dict(queues), {}, statuses)
 
 
@@ -109,9 +109,9 @@ def _found(facts: GroupFacts) -> set[tuple[str, str]]:
     return {(finding.code, str(finding.severity)) for finding in findings}
 
 
-_STUCK = Verdict(Why.IN_CONSUMPTION, True, 2 * _MINUTE_MS, 3 * _MINUTE_MS, AgeSource.LAST_CONSUMED)
-_UNDECIDED = Verdict(Why.IN_CONSUMPTION, None, 2_000, None, AgeSource.WATCHED, needs_time=True)
-_PAUSED, _NOT_PULLED = Verdict(Why.PAUSED, False), Verdict(Why.NOT_PULLED, False)
+_STUCK = StuckVerdict(StuckReason.IN_CONSUMPTION, True, 2 * _MINUTE_MS, 3 * _MINUTE_MS, AgeSource.LAST_CONSUMED)
+_UNDECIDED = StuckVerdict(StuckReason.IN_CONSUMPTION, None, 2_000, None, AgeSource.WATCHED, needs_time=True)
+_PAUSED, _NOT_PULLED = StuckVerdict(StuckReason.PAUSED, False), StuckVerdict(StuckReason.NOT_PULLED, False)
 _IDLE = _at(_held(40), 100)
 _FORBIDDEN = GroupConfig("G", True, True, 1, 16, {}, ("T",))
 _OLD = _row(consumer_offset=10, head_age_ms=2 * _HOUR_MS)
@@ -220,7 +220,7 @@ TRIED = {code for _, _, found in SICK for code, _ in found}
 HEALTHY: list[tuple[str, GroupFacts]] = [
     ("only one reading", _facts()),
     ("a slow client that moves", _facts(_motion(
-        _at(_held(5, 5), 100), _at(_held(6, 6), 100), Verdict(Why.SLOW, is_stuck=False)
+        _at(_held(5, 5), 100), _at(_held(6, 6), 100), StuckVerdict(StuckReason.SLOW, is_stuck=False)
     ), rows=(_row(consumer_offset=5, head_age_ms=_HOUR_MS - 1),))),
     ("a message in flight for a moment", _facts(_resting(_UNDECIDED))),
     ("a quiet topic", _facts(_motion(_at(_held(100), 100), _at(_held(100), 100)), rows=(_row(consumer_offset=100),))),
@@ -240,7 +240,9 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
         _moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
         running={"c1": _info(tps=100)},
     )),
-    ("messages that the filter leaves out", _facts(_motion(_IDLE, _IDLE, Verdict(Why.FILTERED, is_stuck=False)))),
+    ("messages that the filter leaves out", _facts(
+        _motion(_IDLE, _IDLE, StuckVerdict(StuckReason.FILTERED, is_stuck=False))
+    )),
     ("pulls that the broker refuses", _facts(_motion(_IDLE, _IDLE, _PAUSED), configs={"broker-a": _FORBIDDEN})),
     ("a topic without read permission", _facts(_motion(_IDLE, _IDLE, _PAUSED), closed_brokers={"T": ("broker-a",)})),
     ("an offset that is committed within 5 s", _facts(
@@ -254,10 +256,11 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
         rows=(_row(consumer_offset=10, head_age_ms=3_000),),
     )),
     ("a message waits for a thread", _facts(_resting(
-        Verdict(Why.SLOW, False, 14 * _MINUTE_MS, source=AgeSource.LAST_CONSUMED), is_exhausted=True
+        StuckVerdict(StuckReason.SLOW, False, 14 * _MINUTE_MS, source=AgeSource.LAST_CONSUMED), is_exhausted=True
     ))),
     ("a long-running orderly message", _facts(
-        _resting(Verdict(Why.SLOW, False, 14 * _MINUTE_MS)), running={"c1": _info(PROP_CONSUMEORDERLY="true")},
+        _resting(StuckVerdict(StuckReason.SLOW, False, 14 * _MINUTE_MS)),
+        running={"c1": _info(PROP_CONSUMEORDERLY="true")},
     )),
     ("busy threads, and nothing waits", _facts(
         running={"c1": _info((_A0, _held(0, 0, 2)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")},

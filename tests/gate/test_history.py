@@ -11,7 +11,7 @@ from rmqctl.diagnose.finding import Finding, Severity, Symptom
 from rmqctl.errors import UnreachableError
 from rmqctl.gate.history import History
 from rmqctl.gate.limits import GateStatus, GroupLimits, LimitKind, LimitResult, SeverityThreshold
-from rmqctl.gate.readings import Assignment, CheckTarget, GroupReport
+from rmqctl.gate.readings import CheckTarget, GroupAssignment, GroupReport
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.totals import Total
 
@@ -22,7 +22,7 @@ _QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(2)]
 def _report(*holders: str, members: str = "xy", status: GateStatus = GateStatus.OK) -> GroupReport:
     held: Mapping[MessageQueue, tuple[str, ...]] = dict(zip(_QUEUES, map(tuple, holders or ("x", "y")), strict=True))
     limit = LimitResult(LimitKind.LAG, status, "lag 0", Total(0, 0, None))
-    return GroupReport("G", _TARGET, (limit,), Assignment(frozenset(members), held))
+    return GroupReport("G", _TARGET, (limit,), GroupAssignment(frozenset(members), held))
 
 
 FINE = _report()

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.route import BrokerData, QueueData, TopicRoute
 
 
 def test_a_broker_is_read_at_its_master_first_then_at_its_slaves_by_id() -> None:
-    broker = Broker("C", "broker-a", {2: "s2:1", 0: "m:1", 1: "s1:1"})
+    broker = BrokerData("C", "broker-a", {2: "s2:1", 0: "m:1", 1: "s1:1"})
     assert broker.read_addresses == ("m:1", "s1:1", "s2:1")
     assert broker.master_address == "m:1"
-    assert Broker("C", "broker-a", {1: "s1:1"}).master_address is None
+    assert BrokerData("C", "broker-a", {1: "s1:1"}).master_address is None
 
 
 def test_consumers_share_the_readable_queues_sorted_by_broker_and_number() -> None:

@@ -12,7 +12,7 @@ from rmqctl.observe.stuck_scan import StuckScan, scan_group
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.rules.pop_checkpoints import PopHindrance
-from rmqctl.rules.stuck_queues import AgeSource, Why
+from rmqctl.rules.stuck_queues import AgeSource, StuckReason
 from tests.admin.cluster import BrokerState, Cluster, Group, running
 from tests.admin.message_store import MessageStore, message_cluster
 from tests.scripted import passing, refused, run
@@ -67,7 +67,7 @@ def test_messages_that_are_popped_for_too_long() -> None:
     case.pop(2, ago_ms=5_000)
     found = case.scan()
     (row,) = found.stuck
-    assert (row.verdict.why, row.verdict.source, row.progress.mq.topic) == (Why.POPPED, AgeSource.POPPED, "T")
+    assert (row.verdict.why, row.verdict.source, row.progress.mq.topic) == (StuckReason.POPPED, AgeSource.POPPED, "T")
     assert row.verdict.at_least_ms is not None
     assert 30_000 <= row.verdict.at_least_ms < 35_000
     assert row.popped is not None
@@ -123,7 +123,7 @@ def test_brokers_whose_pops_can_not_be_seen(
     found = case.scan(older_than_ms=older_than_ms)
     assert found.pop_hindrances == ({} if expected is None else {"broker-a": expected})
     verdicts = {(each.verdict.why, each.verdict.is_stuck) for each in found.queues}
-    assert verdicts == (set() if expected is None else {(Why.POP, None)})
+    assert verdicts == (set() if expected is None else {(StuckReason.POP, None)})
 
 
 def test_a_group_that_pops_in_order() -> None:

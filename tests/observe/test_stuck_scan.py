@@ -11,12 +11,11 @@ from rmqctl.observe.stuck_scan import StuckScan, scan_group
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.stuck_queues import AgeSource, Why
+from rmqctl.rules.stuck_queues import AgeSource, StuckReason
 from tests.admin.cluster import BrokerState, Cluster, Group, held, rates, running
 from tests.admin.message_store import MessageStore, message_cluster
+from tests.observe.test_group_sampler import A0
 from tests.scripted import Reply, passing, refused, run
-
-from .test_sampling import A0
 
 NOW_MS = 2_000_000_000_000
 STACK = (
@@ -79,7 +78,7 @@ def after(*replies: Command) -> Callable[[Command], Command]:
 def test_a_message_that_hangs_is_found_with_its_thread() -> None:
     found = scan(cluster(member(quiet_ms=120_000)), older_than_ms=5_000)
     (queue,) = found.stuck
-    assert (queue.progress.mq, queue.verdict.why) == (A0, Why.IN_CONSUMPTION)
+    assert (queue.progress.mq, queue.verdict.why) == (A0, StuckReason.IN_CONSUMPTION)
     assert queue.verdict.source is AgeSource.LAST_CONSUMED
     assert queue.head is not None
     assert queue.head.message is not None
@@ -119,23 +118,23 @@ def test_retries_that_no_broker_stores() -> None:
     state = servers.brokers["broker-a"]
     state.settings["brokerPermission"] = "4"
     found = scan(servers, older_than_ms=5_000)
-    assert [each.verdict.why for each in found.stuck] == [Why.LOCAL_RETRY]
+    assert [each.verdict.why for each in found.stuck] == [StuckReason.LOCAL_RETRY]
     assert found.retry_hindrances == {"broker-a": "BROKER_NOT_WRITABLE"}
 
 
 def test_a_member_that_does_not_answer_may_hold_what_does_not_move() -> None:
     found = scan(cluster(refused(R.SYSTEM_ERROR, "The Consumer <G> <one> not online")))
-    assert [(each.verdict.why, each.verdict.is_stuck) for each in found.queues] == [(Why.MEMBER_SILENT, None)]
+    assert [(each.verdict.why, each.verdict.is_stuck) for each in found.queues] == [(StuckReason.MEMBER_SILENT, None)]
     assert found.silent_ids == ("one",)
     assert [failure.what for failure in found.failures] == ["running info of one"]
 
 
 def test_a_member_that_takes_nothing() -> None:
     paused = member(None)
-    assert [each.verdict.why for each in scan(cluster(paused)).queues] == [Why.PAUSED]
+    assert [each.verdict.why for each in scan(cluster(paused)).queues] == [StuckReason.PAUSED]
     closed = cluster(paused)
     closed.brokers["broker-a"].group_configs["G"] = {"consumeEnable": False}
-    assert [each.verdict.why for each in scan(closed).queues] == [Why.PULLS_REFUSED]
+    assert [each.verdict.why for each in scan(closed).queues] == [StuckReason.PULLS_REFUSED]
 
 
 def test_only_the_queues_that_were_asked_for() -> None:

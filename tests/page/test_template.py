@@ -32,9 +32,8 @@ def test_templates_are_found_in_an_archive(tmp_path: Path) -> None:
     archive, _ = write_package(tmp_path)
     facts = dict.fromkeys(("windowEndTimestamp", "sinceTimestamp", "newestSnapshotTimestamp"))
     facts |= {"groupCount": 7, "queueCount": 8, "snapshotCount": 9, "windowMs": 1000, "groupCounts": {}}
-    code = (
-        f"from rmqctl.pipeline.report.lag_page import Page, render_page; print(render_page(Page({facts}, [], 0, {{}})))"
-    )
+    page = f"LagPage({facts}, [], 0, {{}})"
+    code = f"from rmqctl.pipeline.report.lag_page import LagPage, render_page; print(render_page({page}))"
     environment = {"PYTHONPATH": str(archive), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, rmqctl; assert 'rmqctl.zip' in rmqctl.__file__; {code}"],

@@ -15,41 +15,41 @@ from rmqctl.pipeline.jobs.fleet_whatif.fleet import (
     HeldGroup,
     NamedChange,
     QueueRow,
-    Skip,
     SkippedGroup,
+    SkipReason,
     parse_change,
     read_group,
     strategy_name,
     try_group,
 )
-from rmqctl.whatif.changes import Changes, QueueChange
+from rmqctl.whatif.changes import QueueChange, TrialChanges
 from tests.whatif.groups import AS_AVERAGELY, AS_CIRCLE, T, fetch, sharing, tried
 
 
 @pytest.mark.parametrize(
     ("text", "name", "changes"),
     [
-        ("none", "none", Changes()),
-        ("+1 client", "+1 client", Changes(add_clients=(1,))),
-        (" +02  clients ", "+2 clients", Changes(add_clients=(2,))),
-        ("-1client", "-1 client", Changes(remove_clients=(1,))),
-        ("+client:c9", "+client:c9", Changes(add_clients=("c9",))),
-        ("-client:10.0.0.7@41#9", "-client:10.0.0.7@41#9", Changes(remove_clients=("10.0.0.7@41#9",))),
-        ("-client:9", "-client:9", Changes(remove_clients=("9",))),
-        ("+1 broker", "+1 broker", Changes(add_brokers=(1,))),
-        ("-broker:broker-b", "-broker:broker-b", Changes(remove_brokers=("broker-b",))),
-        ("queues +4", "queues+4", Changes(queues=QueueChange("+", 4))),
-        ("queues=16", "queues=16", Changes(queues=QueueChange("=", 16))),
+        ("none", "none", TrialChanges()),
+        ("+1 client", "+1 client", TrialChanges(add_clients=(1,))),
+        (" +02  clients ", "+2 clients", TrialChanges(add_clients=(2,))),
+        ("-1client", "-1 client", TrialChanges(remove_clients=(1,))),
+        ("+client:c9", "+client:c9", TrialChanges(add_clients=("c9",))),
+        ("-client:10.0.0.7@41#9", "-client:10.0.0.7@41#9", TrialChanges(remove_clients=("10.0.0.7@41#9",))),
+        ("-client:9", "-client:9", TrialChanges(remove_clients=("9",))),
+        ("+1 broker", "+1 broker", TrialChanges(add_brokers=(1,))),
+        ("-broker:broker-b", "-broker:broker-b", TrialChanges(remove_brokers=("broker-b",))),
+        ("queues +4", "queues+4", TrialChanges(queues=QueueChange("+", 4))),
+        ("queues=16", "queues=16", TrialChanges(queues=QueueChange("=", 16))),
         (
             "-broker:a and +2 clients and -client:band and queues-1",
             "-broker:a and +2 clients and -client:band and queues-1",
-            Changes(
+            TrialChanges(
                 add_clients=(2,), remove_clients=("band",), remove_brokers=("a",), queues=QueueChange("-", 1)
             ),
         ),
     ],
 )  # fmt: skip
-def test_changes_in_words(text: str, name: str, changes: Changes) -> None:
+def test_changes_in_words(text: str, name: str, changes: TrialChanges) -> None:
     assert parse_change(text) == NamedChange(name, changes)
     assert parse_change(name) == NamedChange(name, changes)
 
@@ -97,11 +97,11 @@ def _read(*rows: QueueRow) -> HeldGroup:
 @pytest.mark.parametrize(
     ("last", "reason", "fact"),
     [
-        (_row(T[1], None, is_held=None), Skip.OWNERS_UNKNOWN, "held 1 of its 2 queues"),
-        (_row(T[1], None, is_held=True), Skip.SEVERAL_OWNERS, "Several clients held 1 of its 2 queues"),
+        (_row(T[1], None, is_held=None), SkipReason.OWNERS_UNKNOWN, "held 1 of its 2 queues"),
+        (_row(T[1], None, is_held=True), SkipReason.SEVERAL_OWNERS, "Several clients held 1 of its 2 queues"),
     ],
 )
-def test_groups_are_not_guessed(last: QueueRow, reason: Skip, fact: str) -> None:
+def test_groups_are_not_guessed(last: QueueRow, reason: SkipReason, fact: str) -> None:
     skipped = read_group([_row(T[0], "c1"), last])
     assert isinstance(skipped, SkippedGroup)
     assert skipped.reason is reason
@@ -109,7 +109,7 @@ def test_groups_are_not_guessed(last: QueueRow, reason: Skip, fact: str) -> None
 
 
 def test_nobody_to_share() -> None:
-    nobody = SkippedGroup(Skip.NO_OWNERS, "No client held any of its queues.")
+    nobody = SkippedGroup(SkipReason.NO_OWNERS, "No client held any of its queues.")
     assert read_group([_row(mq, None, is_held=False) for mq in T]) == nobody
     assert read_group([]) == nobody
 
@@ -117,8 +117,8 @@ def test_nobody_to_share() -> None:
 def test_a_topic_that_nobody_holds_is_left_out_and_a_queue_that_nobody_holds_is_not() -> None:
     old = MessageQueue("Old", "broker-a", 0)
     group = _read(_row(T[0], "c1", lag=5), _row(T[1], None, is_held=False, lag=7), _row(old, None, is_held=False))
-    assert set(group.scene.queues) == {T[0], T[1]}
-    assert (group.scene.client_ids, group.owners) == (("c1",), {T[0]: "c1"})
+    assert set(group.snapshot.queues) == {T[0], T[1]}
+    assert (group.snapshot.client_ids, group.owners) == (("c1",), {T[0]: "c1"})
     (row,) = try_group(group, ["averagely"], [parse_change("none")])
     # c1 takes the queue that was nobody's.
     assert (row["queue_count"], row["most_queues"], row["moved_count"], row["lag_messages"]) == (2, 2, 1, 12)
@@ -161,8 +161,8 @@ def test_a_broker_less_and_one_client_less_by_hand() -> None:
 
 
 def test_more_clients_than_queues_and_an_uneven_share_by_hand() -> None:
-    scene = _by_hand()
-    first, second = try_group(scene, ["averagely"], [parse_change("+6 clients"), parse_change("queues=1")])
+    snapshot = _by_hand()
+    first, second = try_group(snapshot, ["averagely"], [parse_change("+6 clients"), parse_change("queues=1")])
     assert (first["client_count"], first["idle_client_count"], first["queue_imbalance"]) == (9, 1, 1)
     assert first["concern_codes"][0] == "IDLE_CLIENTS"
     assert "1 client would have no queues" in first["concerns"]
@@ -211,7 +211,7 @@ def test_what_is_refused_says_why(strategy: str, change: str, code: str, reason:
 
 @pytest.mark.parametrize("shares", [AS_AVERAGELY, AS_CIRCLE])
 def test_a_snapshot_says_what_the_running_group_does(shares: Mapping[str, list[MessageQueue]]) -> None:
-    live = fetch(sharing(shares)).scene.live
+    live = fetch(sharing(shares)).snapshot.live
     assert live is not None
     rows = [
         QueueRow(mq, row.lag, row.client_ids[0] if row.client_ids else None, bool(row.client_ids))
@@ -230,7 +230,7 @@ def test_a_snapshot_says_what_the_running_group_does(shares: Mapping[str, list[M
             assert (row["strategy"], row["change"], row["state"]) == (strategy, text, "TRIED")
             assert row["moved_count"] == len(outcome.moved)
             assert row["most_moved_count"] == trial.most_moved_count
-            assert (row["queue_count"], row["client_count"]) == (len(trial.scene.queues), len(outcome.after))
+            assert (row["queue_count"], row["client_count"]) == (len(trial.snapshot.queues), len(outcome.after))
             queues, lag = outcome.balance.queues, outcome.balance.lag
             assert (row["least_queues"], row["most_queues"], row["queue_deviation"]) == (
                 queues.least, queues.most, queues.deviation,

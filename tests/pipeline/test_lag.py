@@ -10,9 +10,9 @@ import pytest
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions
-from rmqctl.pipeline.jobs.lag.facts import Tasks, share_out
+from rmqctl.pipeline.jobs.lag.facts import TaskDivision, share_out
 from rmqctl.pipeline.jobs.lag.groups import group_series, skew
-from rmqctl.pipeline.jobs.lag.job import JOB, Span, newest_hours, span_of, window_ms
+from rmqctl.pipeline.jobs.lag.job import JOB, LagSpan, newest_hours, span_of, window_ms
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 DAWN_MS = 1_794_268_800_000  # 2026-11-10T00:00:00Z
@@ -57,7 +57,7 @@ def test_what_is_looked_at_is_whole(
 ) -> None:
     span = span_of(_options(**options), NEWEST_MS)
     now_ms = NEWEST_MS if is_newest else end_ms
-    assert span == Span(DAWN_MS + since_h * HOUR_MS, DAWN_MS + until_h * HOUR_MS, end_ms, now_ms)
+    assert span == LagSpan(DAWN_MS + since_h * HOUR_MS, DAWN_MS + until_h * HOUR_MS, end_ms, now_ms)
 
 
 def test_a_sample_at_a_full_hour_begins_a_window() -> None:
@@ -93,19 +93,19 @@ def test_the_newest_hours_are_found_by_paths() -> None:
     ("row_count", "hour_count", "core_count", "wanted"),
     [
         # An hour each; of few and large hours, parts.
-        (5_000_000, 9, 4, Tasks(HOUR_MS, 9, 1)),
-        (5_000_000, 2, 4, Tasks(HOUR_MS, 2, 3)),
-        (50_000_000, 2, 4, Tasks(HOUR_MS, 2, 25)),
-        (5_000_000, 2, 16, Tasks(HOUR_MS, 2, 8)),
-        (800_000, 1, 4, Tasks(HOUR_MS, 1, 4)),
+        (5_000_000, 9, 4, TaskDivision(HOUR_MS, 9, 1)),
+        (5_000_000, 2, 4, TaskDivision(HOUR_MS, 2, 3)),
+        (50_000_000, 2, 4, TaskDivision(HOUR_MS, 2, 25)),
+        (5_000_000, 2, 16, TaskDivision(HOUR_MS, 2, 8)),
+        (800_000, 1, 4, TaskDivision(HOUR_MS, 1, 4)),
         # Of many and small ones, several in one task.
-        (3_000_000, 10_000, 4, Tasks(667 * HOUR_MS, 15, 1)),
-        (100, 25, 4, Tasks(25 * HOUR_MS, 1, 1)),
-        (0, 1, 4, Tasks(HOUR_MS, 1, 1)),
+        (3_000_000, 10_000, 4, TaskDivision(667 * HOUR_MS, 15, 1)),
+        (100, 25, 4, TaskDivision(25 * HOUR_MS, 1, 1)),
+        (0, 1, 4, TaskDivision(HOUR_MS, 1, 1)),
     ],
 )
 def test_tasks_are_neither_too_large_nor_too_many(
-    row_count: int, hour_count: int, core_count: int, wanted: Tasks
+    row_count: int, hour_count: int, core_count: int, wanted: TaskDivision
 ) -> None:
     assert share_out(row_count, HOUR_MS, hour_count, core_count) == wanted
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.errors import UsageError
-from rmqctl.pipeline.source.options import Bound, Place, read_sink_options, read_source_options
+from rmqctl.pipeline.source.options import Bound, ReadPosition, read_sink_options, read_source_options
 
 _NOW_MS = 1_795_000_000_000
 _NEEDED = {"nameServers": "127.0.0.1:9876", "topic": "Orders"}
@@ -18,7 +18,7 @@ def _read(**more: str):  # type: ignore[no-untyped-def]
 def test_what_is_not_given_is_all_there_is() -> None:
     options = _read()
     assert (options.topics, options.starting, options.ending) == (
-        ("Orders",), Place(bound=Bound.EARLIEST), Place(bound=Bound.LATEST),
+        ("Orders",), ReadPosition(bound=Bound.EARLIEST), ReadPosition(bound=Bound.LATEST),
     )  # fmt: skip
     assert (options.tags, options.sql, options.group, options.fail_on_data_loss) == (frozenset(), None, None, True)
     assert (options.min_partitions, options.max_partitions, options.max_offsets_per_trigger) == (1, None, None)
@@ -34,7 +34,10 @@ def test_everything_can_be_given() -> None:
         rocketmq__header="rocketmq", rocketmq__timeout="5s",
     )  # fmt: skip
     assert options.topics == ("Orders", "%RETRY%billing")
-    assert (options.starting, options.ending) == (Place(bound=Bound.GROUP), Place(at_ms=_NOW_MS - 7_200_000))
+    assert (options.starting, options.ending) == (
+        ReadPosition(bound=Bound.GROUP),
+        ReadPosition(at_ms=_NOW_MS - 7_200_000),
+    )
     assert (options.group, options.tags) == ("billing", frozenset("AB"))
     assert (options.min_partitions, options.max_partitions, options.max_offsets_per_trigger) == (3, 5, 1000)
     assert not options.fail_on_data_loss
@@ -50,15 +53,15 @@ def test_everything_can_be_given() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("earliest", Place(bound=Bound.EARLIEST)),
-        ("LATEST", Place(bound=Bound.LATEST)),
-        ("2026-11-21T10:00Z", Place(at_ms=1_795_255_200_000)),
-        ("1795255200000", Place(at_ms=1_795_255_200_000)),
-        ('{"Orders": {"broker-a:0": 7, "b:1": -2}}', Place(offsets={"Orders": {"broker-a:0": 7, "b:1": -2}})),
-        ("{}", Place(offsets={})),
+        ("earliest", ReadPosition(bound=Bound.EARLIEST)),
+        ("LATEST", ReadPosition(bound=Bound.LATEST)),
+        ("2026-11-21T10:00Z", ReadPosition(at_ms=1_795_255_200_000)),
+        ("1795255200000", ReadPosition(at_ms=1_795_255_200_000)),
+        ('{"Orders": {"broker-a:0": 7, "b:1": -2}}', ReadPosition(offsets={"Orders": {"broker-a:0": 7, "b:1": -2}})),
+        ("{}", ReadPosition(offsets={})),
     ],
 )  # fmt: skip
-def test_places(text: str, place: Place) -> None:
+def test_places(text: str, place: ReadPosition) -> None:
     assert _read(startingOffsets=text).starting == place
 
 

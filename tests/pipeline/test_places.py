@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.source.options import Place
-from rmqctl.pipeline.source.places import fetch_found, fetch_places
+from rmqctl.pipeline.source.options import ReadPosition
+from rmqctl.pipeline.source.retained_queues import fetch_read_offsets, fetch_retained_queues
 from tests.admin.cluster import BrokerState
 from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
 from tests.scripted import V4_9_7, V5_4_0, passing, run
@@ -24,9 +24,9 @@ def _places(times: list[int], at_ms: int, version: int, *, is_start: bool) -> in
 
     async def scenario() -> int:
         async with cluster.client() as client:
-            found = await fetch_found(client, ["T"])
-            place = Place(at_ms=NOW_MS + at_ms)
-            placed = await fetch_places(client, found, place, None, is_start=is_start, on_loss=lambda loss: None)
+            found = await fetch_retained_queues(client, ["T"])
+            place = ReadPosition(at_ms=NOW_MS + at_ms)
+            placed = await fetch_read_offsets(client, found, place, None, is_start=is_start, on_loss=lambda loss: None)
             return placed[MessageQueue("T", "broker-a", 0)]
 
     return run(passing(cluster.clock, scenario()))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rmqctl.plugin import AllocationError, Assignment, MessageQueue
 from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
 from rmqctl.rules.allocate import Options, find_strategy
-from rmqctl.whatif.scene import share_all
+from rmqctl.whatif.group_snapshot import share_all
 from rmqctl.whatif.spec import parse_spec
 from tests.plugin.counted import Counted
 
@@ -170,7 +170,7 @@ def test_the_example_in_its_docstring_does_what_it_says() -> None:
     assert match[2].startswith("whatif allocate --spec - --strategy rooms-first --plugin plugins/rooms_first.py\n")
     (item,) = parse_spec(match[1].encode())
     strategy = find_strategy("rooms-first", item.options, strategies(_MANAGER))
-    assignment = share_all(item.scene, strategy)
+    assignment = share_all(item.snapshot, strategy)
     east = [MessageQueue("orders", "east-broker", queue_id) for queue_id in range(3)]
     assert assignment == {"east-c1": east[:2], "west-c1": [east[2], MessageQueue("orders", "west-broker", 0)]}
 

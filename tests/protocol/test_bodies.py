@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqctl.errors import RemoteProtocolError
-from rmqctl.model.group import ConsumeStatus, GroupConfig, Member, ProcessQueue, Subscription
+from rmqctl.model.group import GroupConfig, Member, ProcessQueueInfo, Subscription, TopicConsumeStatus
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, ClusterInfo, QueueData
+from rmqctl.model.route import BrokerData, ClusterInfo, QueueData
 from rmqctl.model.stats import ConsumeTimeSpan, OffsetWrapper, TopicOffset
 from rmqctl.model.topic import StaticMapping, TopicConfig
 from rmqctl.protocol import bodies
@@ -160,7 +160,7 @@ def test_topic_stats_in_numbers() -> None:
 @recorded(106)
 def test_recorded_cluster_info(exchange: Exchange) -> None:
     info = bodies.decode_cluster_info(body(exchange).encode())
-    assert info == ClusterInfo((Broker("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),))
+    assert info == ClusterInfo((BrokerData("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),))
 
 
 @recorded(105)
@@ -171,7 +171,7 @@ def test_recorded_routes(exchange: Exchange) -> None:
     ((perm, reads, writes),) = rows(pattern, body(exchange))
     assert perm in "67"
     assert route.queue_data == (QueueData("broker-a", int(reads), int(writes), True, True, int(perm)),)
-    assert route.brokers == (Broker("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),)
+    assert route.brokers == (BrokerData("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),)
     assert (route.topic, route.is_static) == (topic, False)
     assert route.readable_queues() == tuple(MessageQueue(topic, "broker-a", index) for index in range(int(reads)))
 
@@ -249,7 +249,7 @@ def test_recorded_running_info(exchange: Exchange) -> None:
         r'"transactionMsgMinOffset":(\d+)'
     )
     assert info.process_queues == {
-        mq(row): ProcessQueue(
+        mq(row): ProcessQueueInfo(
             cached_count=int(row[3]),
             cached_min_offset=int(row[5]),
             cached_max_offset=int(row[4]),
@@ -273,7 +273,7 @@ def test_recorded_running_info(exchange: Exchange) -> None:
     told = json.loads("{" + text[text.index('"properties":') :])
     assert info.properties == told["properties"]
     assert info.statuses == {
-        topic: ConsumeStatus(
+        topic: TopicConsumeStatus(
             row["pullRT"],
             row["pullTPS"],
             row["consumeRT"],
@@ -284,7 +284,7 @@ def test_recorded_running_info(exchange: Exchange) -> None:
         for topic, row in told["statusTable"].items()
     }
     assert info.subscriptions == tuple(
-        Subscription(row["topic"], row["subString"], "TAG", row["subVersion"], tuple(sorted(row["tagsSet"])))
+        Subscription(row["topic"], row["subString"], "TAG", row["subVersion"], frozenset(row["tagsSet"]))
         for row in sorted(told["subscriptionSet"], key=lambda row: row["topic"])
     )
     assert {item.topic for item in info.subscriptions} == set(info.statuses)
@@ -292,17 +292,17 @@ def test_recorded_running_info(exchange: Exchange) -> None:
 
 def test_running_info_in_numbers() -> None:
     info = bodies.decode_running_info(body(answers(307)[0]).encode())
-    assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueue(
+    assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueueInfo(
         12, 9, 100, 9, False, 0, True, 1795237369106, 1795237329101, 1795237317351
     )
-    assert info.process_queues[MessageQueue("ship", "broker-a", 3)] == ProcessQueue(
+    assert info.process_queues[MessageQueue("ship", "broker-a", 3)] == ProcessQueueInfo(
         9, 6, 93, 6, False, 0, True, 1795237364103, 1795237329018, 1795237317337
     )
     assert info.properties["PROP_CONSUMER_START_TIMESTAMP"] == "1795237316399"
-    assert info.statuses["ship"] == ConsumeStatus(2709.5555555555557, 2.525, 0.0125, 2.0, 0.0, 0)
+    assert info.statuses["ship"] == TopicConsumeStatus(2709.5555555555557, 2.525, 0.0125, 2.0, 0.0, 0)
     assert info.subscriptions == (
         Subscription("%RETRY%ship-workers", "*", "TAG", 1795237316435),
-        Subscription("ship", "T1 || T2", "TAG", 1795237317356, ("T1", "T2")),
+        Subscription("ship", "T1 || T2", "TAG", 1795237317356, frozenset({"T1", "T2"})),
     )
 
 
@@ -323,14 +323,14 @@ def test_running_info_of_other_clients() -> None:
         "commitOffset": "5",
         "droped": True,
     }
-    assert running_info(cpp).process_queues[queue] == ProcessQueue(3, 5, 7, 5, True)
+    assert running_info(cpp).process_queues[queue] == ProcessQueueInfo(3, 5, 7, 5, True)
     unsigned = {**cpp, "commitOffset": "18446744073709551615"}
     assert running_info(unsigned).process_queues[queue].commit_offset is None
     subscription = {"subString": "B || A", "subVersion": "1795237317356", "topic": "T", "tagsSet": ["B", "A"]}
     (found,) = running_info(cpp, subscriptionSet=[subscription]).subscriptions
-    assert found == Subscription("T", "B || A", "TAG", 1795237317356, ("A", "B"))
+    assert found == Subscription("T", "B || A", "TAG", 1795237317356, frozenset({"A", "B"}))
     # rocketmq-client-go
-    assert running_info({"dropped": True}).process_queues[queue] == ProcessQueue(0, 0, 0, None, True)
+    assert running_info({"dropped": True}).process_queues[queue] == ProcessQueueInfo(0, 0, 0, None, True)
     assert running_info({}, properties={"consumeThreadMin": 20}).properties == {"consumeThreadMin": "20"}
     assert bodies.decode_running_info(b'{"mqTable":null,"properties":null}').process_queues == {}
     assert bodies.decode_running_info(b"{}").process_queues == {}

@@ -9,7 +9,7 @@ import pytest
 
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage, SendStatus
+from rmqctl.model.send_result import OutgoingMessage, SendStatus
 from rmqctl.protocol import sends
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command

@@ -11,9 +11,9 @@ from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
 from rmqctl.consumer.rules.retry_locks import SETTLED_S
-from rmqctl.consumer.send_back import SendBack
+from rmqctl.consumer.send_back import SendBackRequests
 from rmqctl.errors import RefusedError, RmqctlError
-from rmqctl.model.consuming import Trouble
+from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage, iter_messages
 
@@ -70,11 +70,11 @@ class _Retries:
         self.reports: list[str] = []
         producer = Producer(client, "CLIENT_INNER_PRODUCER")
         self.guard = RetryGuard(client, group, "ours", self._note)
-        self._back = SendBack(client, group, producer, guard=self.guard if is_guarded else None)
+        self._back = SendBackRequests(client, group, producer, guard=self.guard if is_guarded else None)
         self.messages: dict[str, StoredMessage] = {}
 
-    def _note(self, trouble: Trouble, said: str) -> None:
-        assert trouble is Trouble.GROUP
+    def _note(self, trouble: ConsumerWarning, said: str) -> None:
+        assert trouble is ConsumerWarning.GROUP
         self.reports.append(said)
 
     async def read(self) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.protocol.codes import RequestCode
-from rmqctl.protocol.consuming import heartbeat
+from rmqctl.protocol.consumer_requests import heartbeat
 
 from .harness.cluster import Cluster
 from .harness.diagnosing import (

@@ -11,7 +11,7 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
-from rmqctl.consumer.send_back import SendBack
+from rmqctl.consumer.send_back import SendBackRequests
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -136,7 +136,7 @@ async def _pull(client: Client, address: str, mq: MessageQueue, offset: int) -> 
         await asyncio.sleep(0.05)
 
 
-def _back(cluster: Cluster, group: str, work: Callable[[SendBack, StoredMessage], Awaitable[None]]) -> None:
+def _back(cluster: Cluster, group: str, work: Callable[[SendBackRequests, StoredMessage], Awaitable[None]]) -> None:
     """Send a message and give it back for a group, as a consumer that failed."""
 
     async def go() -> None:
@@ -144,7 +144,7 @@ def _back(cluster: Cluster, group: str, work: Callable[[SendBack, StoredMessage]
             producer = Producer(client, "CLIENT_INNER_PRODUCER")
             result = await producer.send("SentBack", group.encode(), keys=["k"], tag="TagA", properties={"p": "v"})
             message = await _pull(client, cluster.addresses["broker-a"], result.mq, result.queue_offset)
-            await work(SendBack(client, group, producer), message)
+            await work(SendBackRequests(client, group, producer), message)
 
     asyncio.run(go())
 
@@ -157,11 +157,11 @@ def test_java_gets_what_was_sent_back_either_way(cluster: Cluster) -> None:
         cluster.wait_for_route(f"%RETRY%{group}", 1)
         _wait_held(cluster, group, f"%RETRY%{group}")
 
-    async def by_broker(send_back: SendBack, message: StoredMessage) -> None:
+    async def by_broker(send_back: SendBackRequests, message: StoredMessage) -> None:
         await send_back(message, 1)
         assert send_back.fallback_count == 0
 
-    async def by_us(send_back: SendBack, message: StoredMessage) -> None:
+    async def by_us(send_back: SendBackRequests, message: StoredMessage) -> None:
         # No such place in the broker's log: it refuses, and a new message takes the other way.
         record = message.record
         place = (message.commit_log_offset + 2**40).to_bytes(8, "big")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.changes.offsets.files import parse_offsets
-from rmqctl.changes.offsets.given import resolve_brokers
+from rmqctl.changes.offsets.given_offsets import resolve_brokers
 
 from .harness.cluster import Cluster
 from .harness.mqadmin import consumer_progress

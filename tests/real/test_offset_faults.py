@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from rmqctl.changes.applied import Applied
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.plan import plan_offsets
-from rmqctl.changes.offsets.rules.reset import Aim, Spec
-from rmqctl.changes.offsets.targets import Wish
+from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+from rmqctl.changes.offsets.targets import ResetRequest
+from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation
@@ -70,9 +70,9 @@ def test_a_broker_that_dies_in_the_middle_is_told_of_and_the_rest_is_done_later(
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
     rmqctl = Rmqctl(breakable.namesrv)
 
-    async def scenario() -> Applied:
+    async def scenario() -> ReceiptReport:
         async with Client([breakable.namesrv], timeout_s=6) as client:
-            wish = Wish(Operation.OFFSET_RESET, Spec(Aim.EARLIEST), (_TOPIC,))
+            wish = ResetRequest(Operation.OFFSET_RESET, TargetSpec(TargetKind.EARLIEST), (_TOPIC,))
             plan = (await plan_offsets(client, _GROUP, wish)).plan
             assert (plan.state, len(plan.items)) == (GroupState.EMPTY, 4)
             document = plan_document(plan)

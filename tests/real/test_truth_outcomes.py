@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from rmqctl.changes.applied import Applied
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.plan import plan_offsets
-from rmqctl.changes.offsets.rules.reset import Aim, Spec
-from rmqctl.changes.offsets.targets import Wish
+from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+from rmqctl.changes.offsets.targets import ResetRequest
+from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Operation
 from rmqctl.model.receipt import Result, Who
@@ -161,9 +161,13 @@ def test_a_broker_that_stands_still_while_it_is_written_to_is_read_again(cluster
     java = cluster.brokers[_BROKER].java
     assert java is not None
 
-    async def scenario() -> Applied:
+    async def scenario() -> ReceiptReport:
         async with Client([cluster.namesrv], timeout_s=6, open_ended=True) as client:
-            plan = (await plan_offsets(client, group, Wish(Operation.OFFSET_RESET, Spec(Aim.EARLIEST), (topic,)))).plan
+            plan = (
+                await plan_offsets(
+                    client, group, ResetRequest(Operation.OFFSET_RESET, TargetSpec(TargetKind.EARLIEST), (topic,))
+                )
+            ).plan
             document = plan_document(plan)
             who = Who("tester", os.uname().nodename, os.getpid(), None)
             with _Pausing(tmp_path / "journal.db", java, 7.0) as journal:

@@ -18,13 +18,13 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, QueueSample
-from rmqctl.observe.sampling import sample_every, sample_group
-from rmqctl.observe.wait_stable import Waited, wait_until_confirmed
+from rmqctl.observe.group_sampler import sample_every, sample_group
+from rmqctl.observe.wait_stable import StableResult, wait_until_confirmed
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
-from rmqctl.rules.confirmation import Outcome
+from rmqctl.rules.confirmation import ResetOutcome
 
 from .harness.cluster import Cluster
 from .harness.waiting import repeating
@@ -61,8 +61,8 @@ class _Reset(NamedTuple):
 class _Seen(NamedTuple):
     """What came of a reset, the sample from before, and how long it took."""
 
-    outcomes: list[Outcome]
-    waited: Waited
+    outcomes: list[ResetOutcome]
+    waited: StableResult
     before: GroupSample
     seconds: float
 
@@ -136,7 +136,7 @@ def test_busy_resets_backward_and_forward_are_confirmed(cluster: Cluster) -> Non
 
     assert back.before.state is GroupState.ONLINE
     assert [owner.client_id for owner in back.before.queues[mq].owners] == [client_id]
-    assert (back.outcomes, forward.outcomes) == ([Outcome.CONFIRMED], [Outcome.CONFIRMED])
+    assert (back.outcomes, forward.outcomes) == ([ResetOutcome.CONFIRMED], [ResetOutcome.CONFIRMED])
     assert client_id in back.waited.verdicts[mq].reason
     assert max(back.seconds, forward.seconds) < 8
 
@@ -166,11 +166,11 @@ def test_idle_and_blocked_members_take_a_reset_up_when_they_pull_again(cluster: 
     for consumer_id in ("idle", "orderly", "blocked"):
         cluster.java.stop(consumer_id)
 
-    assert stuck.outcomes == [Outcome.PENDING]
+    assert stuck.outcomes == [ResetOutcome.PENDING]
     assert "has not pulled since" in stuck.waited.verdicts[blocked].reason
-    assert freed.outcomes == [Outcome.CONFIRMED]
+    assert freed.outcomes == [ResetOutcome.CONFIRMED]
     # The hundred messages are consumed again at once: only when the queue was taken, or used, tells that they were.
-    assert [seen.outcomes for seen in waited] == [[Outcome.CONFIRMED], [Outcome.CONFIRMED]]
+    assert [seen.outcomes for seen in waited] == [[ResetOutcome.CONFIRMED], [ResetOutcome.CONFIRMED]]
     assert max(seen.seconds for seen in waited) < 25
 
 
@@ -213,14 +213,14 @@ def test_plain_offsets_hold_offline_and_are_lost_online_and_pushes_take_ten_seco
     for consumer_id in ("StableLost", "StablePush"):
         pushing.java.stop(consumer_id)
 
-    assert (held.before.state, held.outcomes) == (GroupState.EMPTY, [Outcome.CONFIRMED])
+    assert (held.before.state, held.outcomes) == (GroupState.EMPTY, [ResetOutcome.CONFIRMED])
     assert held.seconds < 2
     assert held.waited.last_sample is not None
     assert held.waited.last_sample.queues[offline].consumer_offset == 2900
-    assert lost.outcomes == [Outcome.LOST], lost.waited.verdicts
+    assert lost.outcomes == [ResetOutcome.LOST], lost.waited.verdicts
     # A member stores its offsets 10 s after its start first; 6 s are waited for what becomes of them.
     assert lost.seconds < 20
-    assert push.outcomes == [Outcome.CONFIRMED, Outcome.CONFIRMED], push.waited.verdicts
+    assert push.outcomes == [ResetOutcome.CONFIRMED, ResetOutcome.CONFIRMED], push.waited.verdicts
     assert 10 < push.seconds < 18
 
 
@@ -264,5 +264,5 @@ def test_members_that_take_the_queue_anew_where_they_were_are_not_confirmed(push
     assert not all(went), "nobody came in between"
     for each, has_gone in zip(seen, went, strict=True):
         verdict = each.waited.verdicts[mq]
-        assert verdict.outcome is (Outcome.CONFIRMED if has_gone else Outcome.UNKNOWN), verdict
+        assert verdict.outcome is (ResetOutcome.CONFIRMED if has_gone else ResetOutcome.UNKNOWN), verdict
         assert has_gone or "or never moved" in verdict.reason

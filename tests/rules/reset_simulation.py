@@ -13,7 +13,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.rules.confirmation import Written
+from rmqctl.rules.confirmation import WrittenOffset
 
 MQ = MessageQueue("T", "broker-a", 0)
 _TICK_S = 0.05
@@ -227,6 +227,6 @@ class Simulation:
             silent_ids=names if self.case.is_silent else (),
         )
 
-    def written(self) -> Written:
+    def written(self) -> WrittenOffset:
         """Return what the judge is told."""
-        return Written(MQ, self.case.route, self.case.before, self.case.target)
+        return WrittenOffset(MQ, self.case.route, self.case.before, self.case.target)

@@ -4,7 +4,7 @@ import pytest
 
 from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Absence, Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.route import Absence, BrokerData, ClusterInfo, QueueData, TopicRoute
 from rmqctl.rules.cluster_memory import (
     expect,
     forget_broker,
@@ -23,7 +23,7 @@ from rmqctl.rules.cluster_memory import (
 
 DAY_MS = 86_400_000
 NOW_MS = 1_800_000_000_000
-A, B = Broker("C", "broker-a", {0: "a:1"}), Broker("C", "broker-b", {0: "b:1"})
+A, B = BrokerData("C", "broker-a", {0: "a:1"}), BrokerData("C", "broker-b", {0: "b:1"})
 
 
 def _seen(ago_ms: int = 0, address: str = "b:1") -> SeenBroker:
@@ -57,7 +57,7 @@ def test_a_broker_that_was_registered_and_is_not_now_is_missing() -> None:
 
 
 def test_one_that_registers_elsewhere_has_only_moved() -> None:
-    moved = Broker("C", "broker-b", {0: "elsewhere:1"})
+    moved = BrokerData("C", "broker-b", {0: "elsewhere:1"})
     assert with_missing_brokers(ClusterInfo((A, moved)), _expect()).missing == ()
 
 
@@ -97,12 +97,12 @@ def test_a_broker_that_only_routes_name_is_missing_unless_one_has_its_address() 
     ("broker", "reason"),
     [
         (A, None),
-        (Broker("C", "broker-b", {}), "the name server does not list its address"),
-        (Broker("C", "broker-b", {1: "b:1"}), "no master is registered"),
-        (Broker("C", "broker-b", {}, Absence(NOW_MS)), "registered until 08:00:00 UTC, not registered now"),
+        (BrokerData("C", "broker-b", {}), "the name server does not list its address"),
+        (BrokerData("C", "broker-b", {1: "b:1"}), "no master is registered"),
+        (BrokerData("C", "broker-b", {}, Absence(NOW_MS)), "registered until 08:00:00 UTC, not registered now"),
     ],
 )
-def test_why_a_broker_has_no_master(broker: Broker, reason: str | None) -> None:
+def test_why_a_broker_has_no_master(broker: BrokerData, reason: str | None) -> None:
     error = master_missing(broker, NOW_MS)
     assert (None if error is None else error.reason) == reason
 

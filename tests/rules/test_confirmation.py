@@ -9,7 +9,7 @@ from rmqctl.model.plan import Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.rules.confirmation import Outcome, Verdict, Written, judge, push_quiet_s
+from rmqctl.rules.confirmation import ResetOutcome, WriteVerdict, WrittenOffset, judge, push_quiet_s
 
 from .reset_simulation import MQ, Case, Simulation
 
@@ -19,7 +19,7 @@ SERVER, PUSH, WRITE = Route.SERVER_SIDE, Route.CLIENT_PUSH, Route.BROKER_WRITE
 def _watch(
     case: Case, *, interval_s: float = 0.5, latency_s: float = 0.02, first_s: float = 0.02, with_baseline: bool = True,
     limit_s: float = 60.0,
-) -> tuple[Verdict, Simulation, float]:  # fmt: skip
+) -> tuple[WriteVerdict, Simulation, float]:  # fmt: skip
     """Write a reset and sample until the verdict is final; return it, the world 10 s after that, and when it was."""
     world = Simulation(case)
     baseline = world.sample() if with_baseline else None
@@ -28,7 +28,7 @@ def _watch(
     start_s = world.now_s
     world.advance(start_s + first_s)
     samples: list[GroupSample] = []
-    verdict, final_s = Verdict(Outcome.UNKNOWN, ""), limit_s
+    verdict, final_s = WriteVerdict(ResetOutcome.UNKNOWN, ""), limit_s
     while world.now_s < start_s + limit_s:
         next_s = world.now_s + interval_s
         samples.append(world.sample(latency_s))
@@ -65,45 +65,48 @@ def test_what_a_group_takes_up_is_confirmed_in_time(case: Case, within_s: float)
     verdict, world, final_s = _watch(case)
 
     assert not world.is_lost
-    assert verdict.outcome is Outcome.CONFIRMED, verdict.reason
+    assert verdict.outcome is ResetOutcome.CONFIRMED, verdict.reason
     assert final_s <= within_s
 
 
 LOST = [
     pytest.param(
-        Case(SERVER, 5000, 9000, backlog=20000, consuming_per_s=10, dies_after_mark_s=0.05), Outcome.LOST,
+        Case(SERVER, 5000, 9000, backlog=20000, consuming_per_s=10, dies_after_mark_s=0.05), ResetOutcome.LOST,
         id="the member dies between the pull and the target",
     ),
     pytest.param(
-        Case(SERVER, 5000, 100, backlog=20000, dies_after_mark_s=0.05), Outcome.UNKNOWN,
+        Case(SERVER, 5000, 100, backlog=20000, dies_after_mark_s=0.05), ResetOutcome.UNKNOWN,
         id="... and the next one goes on past the old position",
     ),
     pytest.param(
-        Case(SERVER, 5000, 100, backlog=20000, stranger_pulls_at_s=0.06), Outcome.LOST, id="a stranger took the mark"
-    ),
-    pytest.param(Case(PUSH, 5000, 100, backlog=20000, joins_at_s=4.0), Outcome.LOST, id="a member joins in the 10 s"),
-    pytest.param(Case(PUSH, 5000, 100, is_push_lost=True), Outcome.LOST, id="the push did not arrive"),
-    pytest.param(
-        Case(PUSH, 5000, 6000, backlog=2000, is_push_lost=True, consuming_per_s=1), Outcome.LOST, id="... forward"
+        Case(SERVER, 5000, 100, backlog=20000, stranger_pulls_at_s=0.06), ResetOutcome.LOST,
+        id="a stranger took the mark",
     ),
     pytest.param(
-        Case(PUSH, 5000, 100, is_store_overtaken=True), Outcome.UNKNOWN,
+        Case(PUSH, 5000, 100, backlog=20000, joins_at_s=4.0), ResetOutcome.LOST, id="a member joins in the 10 s"
+    ),
+    pytest.param(Case(PUSH, 5000, 100, is_push_lost=True), ResetOutcome.LOST, id="the push did not arrive"),
+    pytest.param(
+        Case(PUSH, 5000, 6000, backlog=2000, is_push_lost=True, consuming_per_s=1), ResetOutcome.LOST, id="... forward"
+    ),
+    pytest.param(
+        Case(PUSH, 5000, 100, is_store_overtaken=True), ResetOutcome.UNKNOWN,
         id="the member takes the queue anew where it was",
     ),
     pytest.param(
-        Case(PUSH, 5000, 100, is_store_overtaken=True, arriving_per_s=1, held_s=2), Outcome.UNKNOWN,
+        Case(PUSH, 5000, 100, is_store_overtaken=True, arriving_per_s=1, held_s=2), ResetOutcome.UNKNOWN,
         id="... and goes on from there",
     ),
     pytest.param(
-        Case(SERVER, 5000, 100, is_store_overtaken=True, moving_s=10.0), Outcome.UNKNOWN, id="... sent by its pull"
+        Case(SERVER, 5000, 100, is_store_overtaken=True, moving_s=10.0), ResetOutcome.UNKNOWN, id="... sent by its pull"
     ),
-    pytest.param(Case(WRITE, 5000, 100, backlog=20000), Outcome.LOST, id="a plain offset under a running member"),
-    pytest.param(Case(WRITE, 5000, 9000, consuming_per_s=1), Outcome.LOST, id="... forward"),
+    pytest.param(Case(WRITE, 5000, 100, backlog=20000), ResetOutcome.LOST, id="a plain offset under a running member"),
+    pytest.param(Case(WRITE, 5000, 9000, consuming_per_s=1), ResetOutcome.LOST, id="... forward"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("case", "outcome"), LOST)
-def test_what_a_group_stores_over_is_told(case: Case, outcome: Outcome) -> None:
+def test_what_a_group_stores_over_is_told(case: Case, outcome: ResetOutcome) -> None:
     verdict, world, _ = _watch(case)
 
     assert world.is_lost
@@ -142,95 +145,95 @@ def _judge(
     *samples: GroupSample,
     was_online: bool = True,
     baseline: GroupSample | None = None,
-) -> tuple[Outcome, bool]:
-    written = Written(MQ, route, before, target)
+) -> tuple[ResetOutcome, bool]:
+    written = WrittenOffset(MQ, route, before, target)
     verdict = judge(written, samples, was_online=was_online, baseline=baseline)
     assert verdict.reason
     return verdict.outcome, verdict.is_final
 
 
 def test_an_offline_write_is_confirmed_at_once_by_what_is_read() -> None:
-    assert _judge(WRITE, 50, 10, _at(0, 10), was_online=False) == (Outcome.CONFIRMED, True)
-    assert _judge(WRITE, None, 0, _at(0, 0), was_online=False) == (Outcome.CONFIRMED, True)
-    assert _judge(WRITE, 50, 10, _at(0, 50), was_online=False) == (Outcome.PENDING, False)
-    assert _judge(WRITE, 50, 10, _at(0, 50), _at(1, 50), was_online=False) == (Outcome.LOST, True)
+    assert _judge(WRITE, 50, 10, _at(0, 10), was_online=False) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(WRITE, None, 0, _at(0, 0), was_online=False) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(WRITE, 50, 10, _at(0, 50), was_online=False) == (ResetOutcome.PENDING, False)
+    assert _judge(WRITE, 50, 10, _at(0, 50), _at(1, 50), was_online=False) == (ResetOutcome.LOST, True)
 
 
 def test_nobody_seen_is_not_nobody_there() -> None:
     hidden = [_at(at_s, 10, state=GroupState.UNKNOWN) for at_s in (0, 3, 6)]
 
-    assert _judge(WRITE, 50, 10, *hidden[:2], was_online=False) == (Outcome.PENDING, False)
-    assert _judge(WRITE, 50, 10, *hidden, was_online=False) == (Outcome.CONFIRMED, True)
-    assert _judge(WRITE, 50, 10, *hidden[:2], _at(6, 50, state=GroupState.UNKNOWN))[0] is Outcome.UNKNOWN
+    assert _judge(WRITE, 50, 10, *hidden[:2], was_online=False) == (ResetOutcome.PENDING, False)
+    assert _judge(WRITE, 50, 10, *hidden, was_online=False) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(WRITE, 50, 10, *hidden[:2], _at(6, 50, state=GroupState.UNKNOWN))[0] is ResetOutcome.UNKNOWN
 
 
 def test_a_mark_in_an_offline_group_stays_pending() -> None:
-    assert _judge(SERVER, 50, 10, _at(0, 10), was_online=False) == (Outcome.PENDING, True)
+    assert _judge(SERVER, 50, 10, _at(0, 10), was_online=False) == (ResetOutcome.PENDING, True)
     running = _at(0, 10, _owner("c", 50))
-    assert _judge(SERVER, 50, 10, running, _at(2, 10)) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, running, _at(2, 10), _at(7, 10)) == (Outcome.PENDING, True)
+    assert _judge(SERVER, 50, 10, running, _at(2, 10)) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, running, _at(2, 10), _at(7, 10)) == (ResetOutcome.PENDING, True)
 
 
 def test_a_group_that_went_offline_is_judged_by_what_it_stored() -> None:
-    assert _judge(SERVER, 50, 10, _at(0, 10, _owner("c", 50)), _at(2, 30)) == (Outcome.CONFIRMED, True)
-    assert _judge(SERVER, 50, 90, _at(0, 90, _owner("c", 50)), _at(2, 60), _at(8, 60)) == (Outcome.LOST, True)
-    assert _judge(SERVER, 50, 10, _at(0, 10, _owner("c", 50)), _at(2, 60), _at(8, 60)) == (Outcome.UNKNOWN, True)
+    assert _judge(SERVER, 50, 10, _at(0, 10, _owner("c", 50)), _at(2, 30)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 90, _at(0, 90, _owner("c", 50)), _at(2, 60), _at(8, 60)) == (ResetOutcome.LOST, True)
+    assert _judge(SERVER, 50, 10, _at(0, 10, _owner("c", 50)), _at(2, 60), _at(8, 60)) == (ResetOutcome.UNKNOWN, True)
 
 
 def test_a_member_that_has_just_left_can_have_stored_its_offset() -> None:
-    assert _judge(WRITE, 50, 10, _at(0, 10)) == (Outcome.PENDING, False)
-    assert _judge(WRITE, 50, 10, _at(0, 10), _at(1, 10)) == (Outcome.CONFIRMED, True)
+    assert _judge(WRITE, 50, 10, _at(0, 10)) == (ResetOutcome.PENDING, False)
+    assert _judge(WRITE, 50, 10, _at(0, 10), _at(1, 10)) == (ResetOutcome.CONFIRMED, True)
 
 
 def test_what_the_broker_does_not_tell_is_unknown() -> None:
-    assert _judge(SERVER, 50, 10, _at(0, 10, _owner("c", 10)), _at(2, None)) == (Outcome.UNKNOWN, False)
-    assert _judge(SERVER, 50, 10) == (Outcome.UNKNOWN, False)
+    assert _judge(SERVER, 50, 10, _at(0, 10, _owner("c", 10)), _at(2, None)) == (ResetOutcome.UNKNOWN, False)
+    assert _judge(SERVER, 50, 10) == (ResetOutcome.UNKNOWN, False)
 
 
 def test_a_mark_and_the_flicker_after_it_confirm_nothing() -> None:
     mark, flicker = _at(0, 10, _owner("c", 60)), _at(1, 60, _owner("c", 10, begun_at_ms=2))
     there = [_at(at_s, 10, _owner("c", 10, begun_at_ms=2)) for at_s in (2, 2.9, 3)]
 
-    assert _judge(SERVER, 50, 10, mark, _at(20, 10, _owner("c", 60))) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, mark, flicker, *there[:2]) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, mark, flicker, *there) == (Outcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 10, mark, _at(20, 10, _owner("c", 60))) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, mark, flicker, *there[:2]) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, mark, flicker, *there) == (ResetOutcome.CONFIRMED, True)
 
 
 def test_two_owners_and_none_are_waited_out() -> None:
     both = [_at(at_s, 20, _owner("c", 20), _owner("d", 20)) for at_s in (0, 5)]
     nobody = [_at(at_s, 10, members=("c",)) for at_s in (0, 24, 25)]
 
-    assert _judge(SERVER, 50, 10, *both) == (Outcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, *both) == (ResetOutcome.PENDING, False)
     assert _judge(SERVER, 50, 10, *both, _at(6, 20, _owner("c", 20)), _at(7, 30, _owner("c", 30))) == (
-        Outcome.CONFIRMED, True,
+        ResetOutcome.CONFIRMED, True,
     )  # fmt: skip
     # Sharing comes every 20 s; a queue that nobody wants stays as it is.
-    assert _judge(SERVER, 50, 10, *nobody[:2]) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, *nobody) == (Outcome.PENDING, True)
+    assert _judge(SERVER, 50, 10, *nobody[:2]) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, *nobody) == (ResetOutcome.PENDING, True)
 
 
 def test_nothing_stored_before_is_confirmed_at_the_target_only() -> None:
     def at(position: int) -> list[GroupSample]:
         return [_at(at_s, position, _owner("c", position)) for at_s in (0, 1, 20)]
 
-    assert _judge(SERVER, None, 10, *at(10)) == (Outcome.CONFIRMED, True)
-    assert _judge(SERVER, None, 10, *at(500)) == (Outcome.UNKNOWN, True)
-    assert _judge(SERVER, None, 10, *at(500), baseline=_at(-1, 0, _owner("c", 700))) == (Outcome.CONFIRMED, True)
+    assert _judge(SERVER, None, 10, *at(10)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(SERVER, None, 10, *at(500)) == (ResetOutcome.UNKNOWN, True)
+    assert _judge(SERVER, None, 10, *at(500), baseline=_at(-1, 0, _owner("c", 700))) == (ResetOutcome.CONFIRMED, True)
 
 
 def test_silent_members_are_judged_by_what_they_store() -> None:
     def silent(*stored: int) -> list[GroupSample]:
         return [_at(at_s * 3.0, offset, silent=("c",)) for at_s, offset in enumerate(stored)]
 
-    assert _judge(SERVER, 50, 10, *silent(10, 10, 10, 10)) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, *silent(10, 12, 20)) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, *silent(10, 12, 20, 30)) == (Outcome.CONFIRMED, True)
-    assert _judge(SERVER, 50, 10, *silent(10, 60, 10, 10, 10)) == (Outcome.CONFIRMED, True)
-    assert _judge(SERVER, 50, 10, *silent(10, 60, 70, 80)) == (Outcome.UNKNOWN, False)
-    assert _judge(SERVER, 50, 90, *silent(90, 60, 70, 80)) == (Outcome.UNKNOWN, False)
-    assert _judge(PUSH, 50, 10, *silent(50, 50, 50)) == (Outcome.PENDING, False)
-    assert _judge(PUSH, 50, 10, *silent(50, 50, 50, 50, 10, 10, 10)) == (Outcome.CONFIRMED, True)
-    assert _judge(WRITE, 50, 10, *silent(10, 10, 10)) == (Outcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 10, *silent(10, 10, 10, 10)) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, *silent(10, 12, 20)) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, *silent(10, 12, 20, 30)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 10, *silent(10, 60, 10, 10, 10)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 10, *silent(10, 60, 70, 80)) == (ResetOutcome.UNKNOWN, False)
+    assert _judge(SERVER, 50, 90, *silent(90, 60, 70, 80)) == (ResetOutcome.UNKNOWN, False)
+    assert _judge(PUSH, 50, 10, *silent(50, 50, 50)) == (ResetOutcome.PENDING, False)
+    assert _judge(PUSH, 50, 10, *silent(50, 50, 50, 50, 10, 10, 10)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(WRITE, 50, 10, *silent(10, 10, 10)) == (ResetOutcome.CONFIRMED, True)
 
 
 def test_a_popped_queue_is_judged_by_its_broker() -> None:
@@ -238,24 +241,24 @@ def test_a_popped_queue_is_judged_by_its_broker() -> None:
         return [_at(n * 1.0, offset, members=("c",), is_popped=True, max_offset=max_offset)
                 for n, offset in enumerate(stored)]  # fmt: skip
 
-    assert _judge(SERVER, 50, 10, *popped(10, 10, 10)) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, *popped(10, 42)) == (Outcome.PENDING, False)
-    assert _judge(SERVER, 50, 10, *popped(10, 42, 100)) == (Outcome.CONFIRMED, True)
-    assert _judge(SERVER, 50, 100, *popped(100, 100)) == (Outcome.CONFIRMED, True)
-    assert _judge(SERVER, 50, 90, *popped(*[60] * 13)) == (Outcome.LOST, True)
+    assert _judge(SERVER, 50, 10, *popped(10, 10, 10)) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, *popped(10, 42)) == (ResetOutcome.PENDING, False)
+    assert _judge(SERVER, 50, 10, *popped(10, 42, 100)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 100, *popped(100, 100)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(SERVER, 50, 90, *popped(*[60] * 13)) == (ResetOutcome.LOST, True)
 
 
 def test_each_push_makes_clients_stand_still() -> None:
     topics = [MessageQueue(topic, name, 0) for topic in "TU" for name in ("broker-a", "broker-b")]
-    pushed = [Written(mq, PUSH, 5, 1) for mq in topics]
+    pushed = [WrittenOffset(mq, PUSH, 5, 1) for mq in topics]
 
-    assert push_quiet_s([Written(MQ, SERVER, 5, 1)]) == 0
+    assert push_quiet_s([WrittenOffset(MQ, SERVER, 5, 1)]) == 0
     assert push_quiet_s([pushed[0], pushed[0]._replace(mq=topics[0]._replace(queue_id=1))]) == 10.5
     assert push_quiet_s(pushed) == 60
     still = [_at(at_s, 1, _owner("c", 1)) for at_s in (0, 10)]
-    assert _judge(PUSH, 5, 1, *still) == (Outcome.PENDING, False)
+    assert _judge(PUSH, 5, 1, *still) == (ResetOutcome.PENDING, False)
     assert _judge(PUSH, 5, 1, *still, _at(11, 1, _owner("c", 1)), _at(12, 2, _owner("c", 2))) == (
-        Outcome.CONFIRMED, True,
+        ResetOutcome.CONFIRMED, True,
     )  # fmt: skip
 
 
@@ -308,10 +311,10 @@ def test_nothing_is_confirmed_that_is_lost_nor_the_other_way_round(
 ) -> None:
     verdict, world, _ = _watch(case, interval_s=pace_s, latency_s=latency_s, with_baseline=with_baseline)
 
-    if verdict.outcome is Outcome.CONFIRMED:
+    if verdict.outcome is ResetOutcome.CONFIRMED:
         assert not world.is_lost, verdict.reason
     # A group that reads on without having been sent forward gets there as well, later.
-    if verdict.outcome is Outcome.LOST and not world.is_forward:
+    if verdict.outcome is ResetOutcome.LOST and not world.is_forward:
         assert world.is_lost, verdict.reason
 
 
@@ -321,13 +324,13 @@ def test_what_is_taken_up_is_confirmed_in_the_end(case: Case, pace_s: float, lat
     verdict, world, _ = _watch(case, interval_s=pace_s, latency_s=latency_s)
 
     assert not world.is_lost
-    assert verdict.outcome is Outcome.CONFIRMED, verdict.reason
+    assert verdict.outcome is ResetOutcome.CONFIRMED, verdict.reason
 
 
 def test_a_queue_that_nobody_holds_during_two_pushes_is_waited_for_after_them() -> None:
     """A client drops a queue for a push, and takes it again only when it is through with the other one."""
-    other = Written(MessageQueue("U", "broker-b", 0), PUSH, 1024, 250)
-    written = Written(MQ, PUSH, 664, 100)
+    other = WrittenOffset(MessageQueue("U", "broker-b", 0), PUSH, 1024, 250)
+    written = WrittenOffset(MQ, PUSH, 664, 100)
     quiet_s = push_quiet_s([written, other])
 
     def sample(at_s: float, *owners: OwnerSample) -> GroupSample:
@@ -343,7 +346,7 @@ def test_a_queue_that_nobody_holds_during_two_pushes_is_waited_for_after_them() 
         assert not verdict.is_final or second >= quiet_s + 6, verdict
         if verdict.is_final:
             break
-    assert verdict.outcome is Outcome.CONFIRMED
+    assert verdict.outcome is ResetOutcome.CONFIRMED
 
 
 def _forgetful(position: int, *, begun_at_ms: int = 1, consumed_at_ms: int = 1) -> OwnerSample:
@@ -354,17 +357,17 @@ def _forgetful(position: int, *, begun_at_ms: int = 1, consumed_at_ms: int = 1) 
     ("owner", "max_offset", "outcome"),
     [
         # All that it has finished since lay before its old position.
-        (_forgetful(500, begun_at_ms=9, consumed_at_ms=12), 500, (Outcome.CONFIRMED, True)),
-        (_forgetful(500, begun_at_ms=9, consumed_at_ms=9), 500, (Outcome.LOST, True)),
+        (_forgetful(500, begun_at_ms=9, consumed_at_ms=12), 500, (ResetOutcome.CONFIRMED, True)),
+        (_forgetful(500, begun_at_ms=9, consumed_at_ms=9), 500, (ResetOutcome.LOST, True)),
         # What it has finished can be what has come since.
-        (_forgetful(501, begun_at_ms=9, consumed_at_ms=12), 501, (Outcome.UNKNOWN, True)),
-        (_forgetful(450, begun_at_ms=9, consumed_at_ms=12), 501, (Outcome.CONFIRMED, True)),
-        (_forgetful(450), 500, (Outcome.CONFIRMED, True)),
-        (_forgetful(500, consumed_at_ms=12), 500, (Outcome.PENDING, False)),
+        (_forgetful(501, begun_at_ms=9, consumed_at_ms=12), 501, (ResetOutcome.UNKNOWN, True)),
+        (_forgetful(450, begun_at_ms=9, consumed_at_ms=12), 501, (ResetOutcome.CONFIRMED, True)),
+        (_forgetful(450), 500, (ResetOutcome.CONFIRMED, True)),
+        (_forgetful(500, consumed_at_ms=12), 500, (ResetOutcome.PENDING, False)),
     ],
 )
 def test_a_member_that_may_forget_must_be_seen_there_or_have_read_again(
-    owner: OwnerSample, max_offset: int, outcome: tuple[Outcome, bool]
+    owner: OwnerSample, max_offset: int, outcome: tuple[ResetOutcome, bool]
 ) -> None:
     baseline = _at(-0.1, 500, _forgetful(500), max_offset=500)
     stored = 400 if owner.commit_offset == 500 and owner.begun_at_ms == 1 else owner.commit_offset
@@ -375,4 +378,4 @@ def test_a_member_that_may_forget_must_be_seen_there_or_have_read_again(
 def test_the_mark_that_a_forgetful_member_tells_is_no_position() -> None:
     baseline = _at(-0.1, 500, _forgetful(500), max_offset=500)
     looks = [_at(step, 400, _forgetful(400), max_offset=500) for step in range(4)]
-    assert _judge(SERVER, 500, 400, *looks, baseline=baseline) == (Outcome.PENDING, False)
+    assert _judge(SERVER, 500, 400, *looks, baseline=baseline) == (ResetOutcome.PENDING, False)

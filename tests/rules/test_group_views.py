@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.model.group import (
-    ConsumeStatus,
     GroupConfig,
     GroupConnections,
     Member,
     RunningInfo,
     Subscription,
     SubscriptionView,
+    TopicConsumeStatus,
 )
 from rmqctl.rules.group_views import differing_fields, member_views, strategy_name, subscription_views, total_status
 
@@ -23,7 +23,7 @@ BOTH = {"T": ("broker-a", "broker-b")}
 def _sub(topic: str, expression: str = "*", version_ms: int = 1, kind: str = "TAG") -> Subscription:
     is_tags = kind == "TAG" and expression != "*"
     tags = sorted(tag.strip() for tag in expression.split("||")) if is_tags else []
-    return Subscription(topic, expression, kind, version_ms, tuple(tags))
+    return Subscription(topic, expression, kind, version_ms, frozenset(tags))
 
 
 def _connected(*members: str | Member, subscriptions: tuple[Subscription, ...] = (_sub("T"),)) -> GroupConnections:
@@ -236,7 +236,7 @@ def test_a_client_that_does_not_tell_its_strategy_has_none() -> None:
 
 
 def test_rates_are_summed_and_times_weighted_by_them() -> None:
-    total = total_status([ConsumeStatus(10, 30, 2, 20, 10, 7), ConsumeStatus(40, 10, 12, 10, 0, 1)])
+    total = total_status([TopicConsumeStatus(10, 30, 2, 20, 10, 7), TopicConsumeStatus(40, 10, 12, 10, 0, 1)])
     assert total is not None
     assert (total.pull_tps, total.consume_ok_tps, total.consume_failed_tps, total.consume_failed_count) == (
         40, 30, 10, 8,
@@ -246,12 +246,12 @@ def test_rates_are_summed_and_times_weighted_by_them() -> None:
 
 
 def test_where_nothing_moves_the_longest_time_stands() -> None:
-    total = total_status([ConsumeStatus(10, 0, 2, 0, 0, 0), ConsumeStatus(4, 0, 5, 0, 0, 3)])
-    assert total == ConsumeStatus(10, 0, 5, 0, 0, 3)
+    total = total_status([TopicConsumeStatus(10, 0, 2, 0, 0, 0), TopicConsumeStatus(4, 0, 5, 0, 0, 3)])
+    assert total == TopicConsumeStatus(10, 0, 5, 0, 0, 3)
     assert total_status([]) is None
 
 
 def test_a_topic_where_nothing_moves_does_not_weigh() -> None:
-    total = total_status([ConsumeStatus(1, 5, 1, 5, 0, 0), ConsumeStatus(0, 0, 1000, 0, 0, 0)])
+    total = total_status([TopicConsumeStatus(1, 5, 1, 5, 0, 0), TopicConsumeStatus(0, 0, 1000, 0, 0, 0)])
     assert total is not None
     assert (total.pull_rt_ms, total.consume_rt_ms) == (1, 1)

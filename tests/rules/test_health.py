@@ -15,12 +15,12 @@ from rmqctl.rules.health import (
     Cause,
     GroupVerdict,
     Health,
+    HealthSettings,
     Observation,
     QueueFacts,
-    Settings,
+    QueueVerdict,
     Stuck,
     Trend,
-    Verdict,
     compute_trend,
     facts_of,
     find_stuck,
@@ -42,8 +42,8 @@ def _looks(*offsets: Pair, step_ms: int = MINUTE_MS, **every: Any) -> list[Obser
     ]
 
 
-def _judge(looks: Sequence[Observation], until_ms: int | None = None, **settings: Any) -> Verdict:
-    return judge(facts_of(looks, until_ms=until_ms), Settings(**settings))
+def _judge(looks: Sequence[Observation], until_ms: int | None = None, **settings: Any) -> QueueVerdict:
+    return judge(facts_of(looks, until_ms=until_ms), HealthSettings(**settings))
 
 
 def _cause(looks: Sequence[Observation], until_ms: int | None = None, **settings: Any) -> Cause:
@@ -102,10 +102,10 @@ def test_unknown_has_a_sentence_for_each_cause() -> None:
         (_looks((9, None)), Cause.MAX_UNKNOWN, "no sample shows both the stored offset and the end of the queue"),
         (_looks((10, 20), (10, 20)), Cause.TOO_FEW_SAMPLES, few),
     ):
-        assert _judge(looks) == Verdict(Health.UNKNOWN, cause, reason)
+        assert _judge(looks) == QueueVerdict(Health.UNKNOWN, cause, reason)
     silent = "nothing is known about the last 2m01s, after 3 samples in 2m00s"
     verdict = _judge(_looks(*UNMOVED), START_MS + 4 * MINUTE_MS + 1000)
-    assert verdict == Verdict(Health.UNKNOWN, Cause.NOT_SEEN_LATELY, silent)
+    assert verdict == QueueVerdict(Health.UNKNOWN, Cause.NOT_SEEN_LATELY, silent)
 
 
 def test_no_samples_are_no_facts() -> None:
@@ -381,7 +381,7 @@ def test_a_sample_at_the_end_of_the_queue_makes_it_ok(looks: list[Observation]) 
 @given(_windows())
 def test_nothing_is_ok_but_what_was_seen_to_catch_up_or_to_gain(looks: list[Observation]) -> None:
     facts = facts_of(looks)
-    verdict = judge(facts, Settings(least_span_ms=50))
+    verdict = judge(facts, HealthSettings(least_span_ms=50))
     if verdict.health is Health.OK:
         assert facts.behind_lowest == 0 or (facts.has_lag_fallen and facts.has_moved)
     if facts.known_count == 0:
@@ -434,7 +434,7 @@ def test_the_order_of_health_is_burrows_with_unknown_between_bad_and_good() -> N
 
 
 def _stuck(looks: Sequence[Observation], until_ms: int | None = None, stuck_ms: int = 2 * MINUTE_MS) -> Stuck | None:
-    return find_stuck(facts_of(looks, until_ms=until_ms), Settings(stuck_ms=stuck_ms))
+    return find_stuck(facts_of(looks, until_ms=until_ms), HealthSettings(stuck_ms=stuck_ms))
 
 
 def test_a_queue_is_stuck_since_it_stood_still_with_something_to_read() -> None:

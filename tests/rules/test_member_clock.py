@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.model.group import ProcessQueue, RunningInfo, Subscription
+from rmqctl.model.group import ProcessQueueInfo, RunningInfo, Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
-from rmqctl.rules.member_clock import Consumed, member_clock
+from rmqctl.rules.member_clock import ConsumedMessage, member_clock
 
 _MQ = MessageQueue("T", "broker-a", 0)
 _BASE_MS = 10**12
@@ -23,7 +23,7 @@ def _idle(version: int, **properties: str) -> RunningInfo:
 
 
 def _told(asked_ms: int, answered_ms: int, pulled_ms: int, **more: object) -> RunningInfo:
-    held = ProcessQueue(0, 0, 0, 1, dropped=False, last_pull_at_ms=pulled_ms)
+    held = ProcessQueueInfo(0, 0, 0, 1, dropped=False, last_pull_at_ms=pulled_ms)
     return RunningInfo({}, {_MQ: held}, {}, asked_at_ms=asked_ms, answered_at_ms=answered_ms, **more)  # type: ignore[arg-type]
 
 
@@ -45,7 +45,7 @@ def test_the_truth_is_within_the_bounds(
         pulled = max(at for at in times if at <= sent + there)
         looks.append(_told(int(sent), int(sent + there + back), int(pulled + skew_ms)))
         now = sent + there + back
-    stored = Consumed(
+    stored = ConsumedMessage(
         int(_BASE_MS + skew_ms), int(_BASE_MS - latency_ms + broker_ms), SkewBounds(broker_ms - 1, broker_ms + 1)
     )
     for consumed in ([], [stored]):
@@ -65,9 +65,9 @@ def test_the_truth_is_within_the_bounds(
         ([_told(1_000, 1_004, 1_900), _told(1_010, 1_014, 2_009)], [], ClockBounds(994, 1_010)),
         ([_told(1_000, 1_004, 1_900), _told(1_010, 1_014, 1_900)], [], ClockBounds(895)),
         # Consumed 7 ms after it was stored, by a broker whose clock is 50 ms ahead.
-        ([_told(10_000, 10_004, 9_000)], [Consumed(5_007, 5_050, SkewBounds(49, 51))], ClockBounds(-1_005, 9)),
+        ([_told(10_000, 10_004, 9_000)], [ConsumedMessage(5_007, 5_050, SkewBounds(49, 51))], ClockBounds(-1_005, 9)),
         # The clock was set forward since then: what is nearer to now counts.
-        ([_told(10_000, 10_004, 19_000)], [Consumed(5_007, 5_050, SkewBounds(49, 51))], ClockBounds(8_995)),
+        ([_told(10_000, 10_004, 19_000)], [ConsumedMessage(5_007, 5_050, SkewBounds(49, 51))], ClockBounds(8_995)),
         # It was set back after the subscription.
         (
             [
@@ -91,7 +91,9 @@ def test_the_truth_is_within_the_bounds(
         ([RunningInfo({}, {}, {})], [], ClockBounds()),
     ],
 )  # fmt: skip
-def test_what_each_source_proves(looks: list[RunningInfo], consumed: list[Consumed], bounds: ClockBounds) -> None:
+def test_what_each_source_proves(
+    looks: list[RunningInfo], consumed: list[ConsumedMessage], bounds: ClockBounds
+) -> None:
     assert member_clock(looks, consumed) == bounds
 
 

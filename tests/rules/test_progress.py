@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from rmqctl.model.group import ProcessQueue
+from rmqctl.model.group import ProcessQueueInfo
 from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.progress import compute_lag, compute_progress, pull_window, pulled_to, retention_ms, uncommitted_count
@@ -34,7 +34,7 @@ def _reading(**given: Any) -> QueueReading:
     return QueueReading(MQ, **{**values, **given})
 
 
-def _held(**given: Any) -> ProcessQueue:
+def _held(**given: Any) -> ProcessQueueInfo:
     values: dict[str, Any] = {
         "cached_count": 0,
         "cached_min_offset": 0,
@@ -42,7 +42,7 @@ def _held(**given: Any) -> ProcessQueue:
         "commit_offset": None,
         "dropped": False,
     }
-    return ProcessQueue(**{**values, **given})
+    return ProcessQueueInfo(**{**values, **given})
 
 
 def test_a_queue_in_full_swing() -> None:
@@ -313,7 +313,7 @@ def test_a_broker_keeps_messages_its_reserved_time_unless_its_disk_is_too_full(
     ids=["nobody", "no position", "position", "position 0", "bounded by max", "beyond max"],
 )
 def test_without_the_brokers_note_the_client_tells_how_far_it_pulled(
-    held: ProcessQueue | None, expected: tuple[int | None, PulledSource | None]
+    held: ProcessQueueInfo | None, expected: tuple[int | None, PulledSource | None]
 ) -> None:
     assert pulled_to(None, held, 100, 2_032) == expected
 
@@ -419,7 +419,7 @@ def test_a_reading_is_left_as_it_was(reading: QueueReading) -> None:
 
 def test_a_client_that_holds_more_than_the_broker_noted_is_believed() -> None:
     """A note starts at 0 with its broker: after a restart a stuck client holds what the note does not know."""
-    held = ProcessQueue(cached_count=3, cached_min_offset=50, cached_max_offset=99, commit_offset=50, dropped=False)
+    held = ProcessQueueInfo(cached_count=3, cached_min_offset=50, cached_max_offset=99, commit_offset=50, dropped=False)
     assert pulled_to(50, held, 200, 2_032) == (100, PulledSource.CLIENT)
     assert pulled_to(100, held, 200, 2_032) == (100, PulledSource.BROKER)
 

@@ -7,7 +7,7 @@ import pytest
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.store_times import (
     TimeOrder,
-    Wanted,
+    TimeTarget,
     describe_orders,
     evenly,
     is_rising,
@@ -81,18 +81,18 @@ def test_looks_between_two_messages_are_even_and_in_their_direction(first: int, 
 @pytest.mark.parametrize(
     ("wanted", "before_ms", "after_ms", "expected"),
     [
-        (Wanted(100), 10, 20, False),
-        (Wanted(100), 20, 20, False),
-        (Wanted(100), 20, 10, True),  # what is between may have been later than both
-        (Wanted(100), 10, 100, True),
-        (Wanted(100, is_last=True), 300, 200, False),
-        (Wanted(100, is_last=True), 200, 300, True),
-        (Wanted(100, is_last=True), 300, 99, True),
-        (Wanted(100, is_last=True), 300, 100, False),
+        (TimeTarget(100), 10, 20, False),
+        (TimeTarget(100), 20, 20, False),
+        (TimeTarget(100), 20, 10, True),  # what is between may have been later than both
+        (TimeTarget(100), 10, 100, True),
+        (TimeTarget(100, is_last=True), 300, 200, False),
+        (TimeTarget(100, is_last=True), 200, 300, True),
+        (TimeTarget(100, is_last=True), 300, 99, True),
+        (TimeTarget(100, is_last=True), 300, 100, False),
     ],
 )
 def test_between_two_messages_the_wanted_one_may_be(
-    wanted: Wanted, before_ms: int, after_ms: int, expected: bool
+    wanted: TimeTarget, before_ms: int, after_ms: int, expected: bool
 ) -> None:
     assert may_hold(wanted, before_ms, after_ms) is expected
 

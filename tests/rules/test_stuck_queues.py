@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.model.group import GroupState, ProcessQueue, RunningInfo
+from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.flow_control import FlowLimits, Hold
+from rmqctl.rules.flow_control import FlowControl, FlowLimits
 from rmqctl.rules.stuck_queues import (
     AgeSource,
-    Facts,
     Head,
     Holder,
     Motion,
     Position,
-    Verdict,
+    StuckFacts,
+    StuckReason,
+    StuckVerdict,
     Watched,
-    Why,
     client_now_ms,
     flow_limits,
     head_for_ms,
@@ -29,21 +29,21 @@ NOW_MS = 1_000_000_000
 MINUTE_MS = 60_000
 
 
-def held(count: int = 1, head: int = 10, **more: Any) -> ProcessQueue:
+def held(count: int = 1, head: int = 10, **more: Any) -> ProcessQueueInfo:
     values: dict[str, Any] = {
         "cached_count": count, "cached_min_offset": head if count else 0, "cached_max_offset": head + count - 1,
         "commit_offset": head, "dropped": False, "last_pull_at_ms": NOW_MS, "last_consume_at_ms": NOW_MS - 1000,
         "locked_at_ms": NOW_MS - 3_600_000,
     }  # fmt: skip
-    return ProcessQueue(**{**values, **more})
+    return ProcessQueueInfo(**{**values, **more})
 
 
-def in_order(head: int = 10, **more: Any) -> ProcessQueue:
+def in_order(head: int = 10, **more: Any) -> ProcessQueueInfo:
     """A queue whose head is in an orderly listener: it is not among the cached messages."""
     return held(2, head + 1, commit_offset=head, in_order_count=1, in_order_min_offset=head, **more)
 
 
-def position(queue: ProcessQueue | None, stored: int | None = 10, end: int | None = 100) -> Position:
+def position(queue: ProcessQueueInfo | None, stored: int | None = 10, end: int | None = 100) -> Position:
     return Position(stored, end, queue)
 
 
@@ -93,9 +93,9 @@ def test_what_became_of_a_queue(looks: Watched, motion: Motion) -> None:
 HOLDER = Holder("c1", now_ms=NOW_MS, is_orderly=False, thread_count=20, busy_count=1)
 
 
-def facts(looks: Watched = AT_REST, **more: Any) -> Facts:
+def facts(looks: Watched = AT_REST, **more: Any) -> StuckFacts:
     values: dict[str, Any] = {"state": GroupState.ONLINE, "holder": HOLDER, "head_age_ms": 3_600_000}
-    return Facts(watched=looks, **{**values, **more})
+    return StuckFacts(watched=looks, **{**values, **more})
 
 
 def quiet(quiet_ms: int, make: Any = held, **more: Any) -> Watched:
@@ -104,7 +104,7 @@ def quiet(quiet_ms: int, make: Any = held, **more: Any) -> Watched:
     return watched(position(queue), position(queue), **more)
 
 
-def judged(looks: Watched, older_than_ms: int | None = None, **more: Any) -> Verdict:
+def judged(looks: Watched, older_than_ms: int | None = None, **more: Any) -> StuckVerdict:
     verdict = judge(facts(looks, **more), older_than_ms)
     assert verdict is not None
     return verdict
@@ -149,7 +149,7 @@ def test_what_counts_as_stuck(
 ) -> None:
     verdict = judged(quiet(quiet_ms), older_than_ms, head_age_ms=head_age_ms)
     assert (verdict.is_stuck, verdict.needs_time) == (is_stuck, is_stuck is None)
-    assert (verdict.why is Why.SLOW) == (is_stuck is False)
+    assert (verdict.why is StuckReason.SLOW) == (is_stuck is False)
 
 
 @pytest.mark.parametrize(
@@ -175,23 +175,23 @@ def test_what_the_client_reports_is_certain() -> None:
     verdict = judged(quiet(3_600_000), holder=holder)
     assert (verdict.is_stuck, verdict.at_least_ms, verdict.at_most_ms) == (False, 5_000, 5_000)
     assert verdict.source is AgeSource.REPORTED
-    assert judged(quiet(3_600_000), 4_000, holder=holder).why is Why.IN_CONSUMPTION
+    assert judged(quiet(3_600_000), 4_000, holder=holder).why is StuckReason.IN_CONSUMPTION
 
 
 @pytest.mark.parametrize(
     ("change", "hindrance", "why"),
     [
-        ({}, None, Why.IN_CONSUMPTION),
-        ({"is_orderly": True}, None, Why.BLOCKED_IN_ORDER),
-        ({"busy_count": None, "thread_count": None}, None, Why.IN_HAND),
-        ({"busy_count": 0}, None, Why.IN_HAND),
-        ({"busy_count": 0, "failed_tps": 0.2}, None, Why.LOCAL_RETRY),
-        ({"busy_count": 1, "failed_tps": 0.2}, None, Why.IN_CONSUMPTION),
-        ({"busy_count": 1, "failed_tps": 0.2}, "BROKER_NOT_WRITABLE", Why.LOCAL_RETRY),
-        ({"busy_count": 1}, "BROKER_NOT_WRITABLE", Why.IN_CONSUMPTION),
+        ({}, None, StuckReason.IN_CONSUMPTION),
+        ({"is_orderly": True}, None, StuckReason.BLOCKED_IN_ORDER),
+        ({"busy_count": None, "thread_count": None}, None, StuckReason.IN_HAND),
+        ({"busy_count": 0}, None, StuckReason.IN_HAND),
+        ({"busy_count": 0, "failed_tps": 0.2}, None, StuckReason.LOCAL_RETRY),
+        ({"busy_count": 1, "failed_tps": 0.2}, None, StuckReason.IN_CONSUMPTION),
+        ({"busy_count": 1, "failed_tps": 0.2}, "BROKER_NOT_WRITABLE", StuckReason.LOCAL_RETRY),
+        ({"busy_count": 1}, "BROKER_NOT_WRITABLE", StuckReason.IN_CONSUMPTION),
     ],
 )
-def test_why_a_message_is_stuck(change: dict[str, Any], hindrance: str | None, why: Why) -> None:
+def test_why_a_message_is_stuck(change: dict[str, Any], hindrance: str | None, why: StuckReason) -> None:
     verdict = judged(quiet(120_000), 5_000, holder=replace(HOLDER, **change), retry_hindrance=hindrance)
     assert (verdict.why, verdict.is_stuck) == (why, True)
 
@@ -204,33 +204,33 @@ OVERDUE = watched(position(held(0)), position(held(0, last_pull_at_ms=NOW_MS - 3
 @pytest.mark.parametrize(
     ("looks", "more", "why", "is_stuck"),
     [
-        (UNHELD, {"state": GroupState.EMPTY}, Why.NO_MEMBERS, False),
-        (UNHELD, {"state": GroupState.UNKNOWN}, Why.MEMBERS_UNKNOWN, None),
-        (UNHELD, {"has_silent": True}, Why.MEMBER_SILENT, None),
-        (UNHELD, {"reports_queues": False}, Why.NOT_REPORTED, None),
-        (UNHELD, {}, Why.NOT_ASSIGNED, False),
-        (UNHELD, {"is_pop": True}, Why.POP, False),
-        (UNHELD, {"is_pop": True, "hides_pops": True}, Why.POP, None),
+        (UNHELD, {"state": GroupState.EMPTY}, StuckReason.NO_MEMBERS, False),
+        (UNHELD, {"state": GroupState.UNKNOWN}, StuckReason.MEMBERS_UNKNOWN, None),
+        (UNHELD, {"has_silent": True}, StuckReason.MEMBER_SILENT, None),
+        (UNHELD, {"reports_queues": False}, StuckReason.NOT_REPORTED, None),
+        (UNHELD, {}, StuckReason.NOT_ASSIGNED, False),
+        (UNHELD, {"is_pop": True}, StuckReason.POP, False),
+        (UNHELD, {"is_pop": True, "hides_pops": True}, StuckReason.POP, None),
         # A retry topic of a popping group is pulled.
-        (IDLE, {"is_pop": True, "hides_pops": True}, Why.PAUSED, False),
-        (IDLE, {}, Why.PAUSED, False),
-        (IDLE, {"can_pull": False}, Why.PULLS_REFUSED, False),
-        (IDLE, {"is_wanted": False}, Why.FILTERED, False),
-        (IDLE, {"is_wanted": True}, Why.PAUSED, False),
-        (OVERDUE, {}, Why.NOT_PULLED, False),
+        (IDLE, {"is_pop": True, "hides_pops": True}, StuckReason.PAUSED, False),
+        (IDLE, {}, StuckReason.PAUSED, False),
+        (IDLE, {"can_pull": False}, StuckReason.PULLS_REFUSED, False),
+        (IDLE, {"is_wanted": False}, StuckReason.FILTERED, False),
+        (IDLE, {"is_wanted": True}, StuckReason.PAUSED, False),
+        (OVERDUE, {}, StuckReason.NOT_PULLED, False),
     ],
 )
 def test_queues_that_stand_still_without_a_stuck_message(
-    looks: Watched, more: dict[str, Any], why: Why, is_stuck: bool | None
+    looks: Watched, more: dict[str, Any], why: StuckReason, is_stuck: bool | None
 ) -> None:
     holder = {"holder": None} if looks is UNHELD else {}
-    assert judged(looks, **{**holder, **more}) == Verdict(why, is_stuck)
+    assert judged(looks, **{**holder, **more}) == StuckVerdict(why, is_stuck)
 
 
 def test_lag_says_nothing_of_what_is_popped() -> None:
     done = watched(position(None, 100, 100), position(None, 100, 100))
     assert judge(facts(done, is_pop=True), None) is None
-    assert judge(facts(done, is_pop=True, hides_pops=True), None) == Verdict(Why.POP, None)
+    assert judge(facts(done, is_pop=True, hides_pops=True), None) == StuckVerdict(StuckReason.POP, None)
 
 
 @pytest.mark.parametrize(
@@ -240,19 +240,19 @@ def test_lag_says_nothing_of_what_is_popped() -> None:
 def test_slow_is_less_than_one_a_second_with_more_to_do(went_on: int, end: int, is_slow: bool) -> None:
     looks = watched(position(held(), end=end), position(held(head=10 + went_on), 10 + went_on, end))
     verdict = judge(facts(looks), None)
-    assert (verdict is not None and verdict.why is Why.SLOW and verdict.is_stuck is False) == is_slow
+    assert (verdict is not None and verdict.why is StuckReason.SLOW and verdict.is_stuck is False) == is_slow
 
 
 @pytest.mark.parametrize(
     ("queue", "hold"),
     [
         (held(1000), None),
-        (held(1001), Hold.QUEUE_COUNT),
-        (held(2, cached_max_offset=10 + 2001), Hold.SPAN),
-        (held(2, cached_size_mib=101), Hold.QUEUE_SIZE),
+        (held(1001), FlowControl.QUEUE_COUNT),
+        (held(2, cached_max_offset=10 + 2001), FlowControl.SPAN),
+        (held(2, cached_size_mib=101), FlowControl.QUEUE_SIZE),
     ],
 )
-def test_flow_control_behind_a_stuck_message(queue: ProcessQueue, hold: Hold | None) -> None:
+def test_flow_control_behind_a_stuck_message(queue: ProcessQueueInfo, hold: FlowControl | None) -> None:
     looks = watched(position(queue, end=5_000), position(queue, end=5_000))
     assert judged(looks, 5_000).flow_control is hold
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.model.route import Broker, ClusterInfo, QueueData
+from rmqctl.model.route import BrokerData, ClusterInfo, QueueData
 from rmqctl.model.topic import TOPIC_FINDINGS, TopicConfig, TopicFinding, TopicKind
 from rmqctl.rules.topics import (
     compare_with_route,
@@ -14,7 +14,7 @@ from rmqctl.rules.topics import (
 )
 
 F = TopicFinding
-CLUSTER = ClusterInfo((Broker("C", "broker-a", {0: "a:1"}), Broker("C", "broker-b", {0: "b:1"})))
+CLUSTER = ClusterInfo((BrokerData("C", "broker-a", {0: "a:1"}), BrokerData("C", "broker-b", {0: "b:1"})))
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,17 @@ def test_more_write_than_read_queues_is_found_on_one_broker_alone() -> None:
 @pytest.mark.parametrize(
     ("data", "broker", "findings"),
     [
-        (QueueData("b", 4, 4, True, True), Broker("C", "b", {0: "b:1"}), []),
-        (QueueData("b", 4, 4, True, True), Broker("C", "b", {1: "b:2"}), [F.NO_MASTER]),
-        (QueueData("b", 4, 4, True, True), Broker("C", "b", {}), [F.NO_ADDRESS]),
+        (QueueData("b", 4, 4, True, True), BrokerData("C", "b", {0: "b:1"}), []),
+        (QueueData("b", 4, 4, True, True), BrokerData("C", "b", {1: "b:2"}), [F.NO_MASTER]),
+        (QueueData("b", 4, 4, True, True), BrokerData("C", "b", {}), [F.NO_ADDRESS]),
         (QueueData("b", 4, 4, True, True), None, [F.NO_ADDRESS]),
-        (QueueData("b", 4, 4, False, True), Broker("C", "b", {0: "b:1"}), [F.NOT_READABLE]),
-        (QueueData("b", 4, 4, True, False), Broker("C", "b", {0: "b:1"}), [F.NOT_WRITABLE]),
-        (QueueData("b", 2, 4, True, True), Broker("C", "b", {0: "b:1"}), [F.UNREAD_QUEUES]),
-        (QueueData("b", 4, 2, True, True), Broker("C", "b", {0: "b:1"}), [F.UNWRITTEN_QUEUES]),
+        (QueueData("b", 4, 4, False, True), BrokerData("C", "b", {0: "b:1"}), [F.NOT_READABLE]),
+        (QueueData("b", 4, 4, True, False), BrokerData("C", "b", {0: "b:1"}), [F.NOT_WRITABLE]),
+        (QueueData("b", 2, 4, True, True), BrokerData("C", "b", {0: "b:1"}), [F.UNREAD_QUEUES]),
+        (QueueData("b", 4, 2, True, True), BrokerData("C", "b", {0: "b:1"}), [F.UNWRITTEN_QUEUES]),
     ],
 )
-def test_what_does_not_fit_in_a_route(data: QueueData, broker: Broker | None, findings: list[TopicFinding]) -> None:
+def test_what_does_not_fit_in_a_route(data: QueueData, broker: BrokerData | None, findings: list[TopicFinding]) -> None:
     assert route_findings(data, broker) == findings
 
 

@@ -12,8 +12,8 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage
-from rmqctl.pipeline.source.places import fetch_found
+from rmqctl.model.send_result import OutgoingMessage
+from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from tests.real.harness.cluster import Cluster
 
@@ -33,7 +33,7 @@ def stored(cluster: Cluster, topic: str) -> list[tuple[MessageQueue, StoredMessa
 
     async def pull(client: Client) -> list[tuple[MessageQueue, StoredMessage]]:
         messages = []
-        for mq, span in (await fetch_found(client, [topic])).spans.items():
+        for mq, span in (await fetch_retained_queues(client, [topic])).spans.items():
             at = span.min_offset
             while at < span.max_offset:
                 answer = await client.ask(span.address, pull_request(mq, at, ALL, 32), accept=PULL_ANSWERS)

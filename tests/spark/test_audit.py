@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from rmqctl.client.access import Access
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage
+from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.pipeline.jobs.audit.job import JOB, audit
-from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
-from rmqctl.pipeline.run import look_first
-from rmqctl.pipeline.source.places import fetch_found
+from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
+from rmqctl.pipeline.run import check_cluster
+from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, read_table, replace_partitions
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.text.times import iso_time
@@ -50,7 +50,7 @@ def _options(cluster: Cluster, since_ms: int, *topics: str, **more: Any) -> JobO
     return JobOptions(now_ms=now_ms, access=access, topics=topics, since=iso_time(since_ms), **more)
 
 
-def _summed(outcome: Outcome, tier: str, group: str | None) -> dict[str, int | None]:
+def _summed(outcome: JobResult, tier: str, group: str | None) -> dict[str, int | None]:
     """Add up windows: messages of a test may stand on both sides of a window's end."""
     rows = [row for row in outcome.rows if (row["tier"], row["group"]) == (tier, group)]
     assert rows
@@ -285,7 +285,7 @@ def test_without_traces_only_what_is_stored_is_known(forgetful: Cluster, spark: 
     forgetful.java.persist("untraced")
     options = _options(forgetful, since_ms, "Untraced")
     with pytest.raises(NotFoundError, match="Topic Untracd does not exist"):
-        look_first([JOB], _options(forgetful, since_ms, "Untracd"))
+        check_cluster([JOB], _options(forgetful, since_ms, "Untracd"))
     outcome = JOB.run(spark, options)
     forgetful.java.stop("untraced")
 
@@ -315,12 +315,12 @@ def test_what_brokers_have_deleted_is_not_lost(forgetful: Cluster, spark: SparkS
     send(forgetful, "RMQ_SYS_TRACE_TOPIC", *(OutgoingMessage(body, {}) for body in traces))
     give_up_s = time.monotonic() + 60
     mq = MessageQueue("Deleted", "broker-a", 0)
-    while ask(forgetful, lambda client: fetch_found(client, ["Deleted"])).spans[mq].min_offset < 20:
+    while ask(forgetful, lambda client: fetch_retained_queues(client, ["Deleted"])).spans[mq].min_offset < 20:
         assert time.monotonic() < give_up_s
         forgetful.java.mqadmin("deleteExpiredCommitLog", "-b", forgetful.addresses["broker-a"])
         time.sleep(1)
     time.sleep(12)  # the queue's index follows every 10 s
-    span = ask(forgetful, lambda client: fetch_found(client, ["Deleted"])).spans[mq]
+    span = ask(forgetful, lambda client: fetch_retained_queues(client, ["Deleted"])).spans[mq]
 
     cut = audit(spark, _options(forgetful, since_ms, "Deleted", tables=str(tmp_path)), traces_after_s=0)
     assert cut.facts["storedCount"] == span.max_offset - span.min_offset < 5000
@@ -368,7 +368,7 @@ def test_traces_of_another_topic(cluster: Cluster, spark: SparkSession) -> None:
     assert (facts["producedCount"], facts["storedCount"], facts["notStoredCount"]) == (3, 2, 3)
     assert facts["notTracedAsProducedCount"] == 2
     with pytest.raises(NotFoundError, match="Topic OtherTrace does not exist"):
-        look_first([JOB], _options(cluster, since_ms, "TracedElsewhere", trace_topic="OtherTrace"))
+        check_cluster([JOB], _options(cluster, since_ms, "TracedElsewhere", trace_topic="OtherTrace"))
 
 
 def test_what_can_not_be_audited_is_said() -> None:

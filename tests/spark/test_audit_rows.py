@@ -126,7 +126,7 @@ def test_brokers_hold_back_what_is_not_due(spark: SparkSession) -> None:
         (None, False, ahead | {"L1", "L5", "M6"}, set()),
         (700, True, ahead, {"M1", "M2", "M5", "L1", "L2", "L3", "L4"}),
     ):
-        back = rows.held_back(*given, rows.Span(0, HOUR_MS, 0, 1_000, read_until_ms))
+        back = rows.held_back(*given, rows.AuditSpan(0, HOUR_MS, 0, 1_000, read_until_ms))
         marked = rows.with_held_back(published, back, has_levels=has_levels)
         assert sorted(marked.columns) == sorted(published.columns)
         told = marked.collect()
@@ -140,7 +140,7 @@ class _History:
 
     def __init__(self, seed: int) -> None:
         dice = random.Random(seed)
-        self.span = rows.Span(_HOUR_0, _HOUR_0 + HOUR_MS, _HOUR_0 + 15 * _MINUTE, _HOUR_0 + 45 * _MINUTE)
+        self.span = rows.AuditSpan(_HOUR_0, _HOUR_0 + HOUR_MS, _HOUR_0 + 15 * _MINUTE, _HOUR_0 + 45 * _MINUTE)
         self.tags: dict[tuple[str, str], list[str] | None] = {
             ("T", "all"): [], ("T", "a"): ["A"], ("T", "offline"): None, ("T", "silent"): [], ("U", "all"): [],
             ("V", "all"): [],
@@ -352,7 +352,7 @@ def test_latencies_are_of_the_first_success(spark: SparkSession) -> None:
     delivered = [(f"M{at}", [("G", 2, 2, 0, born_ms + 10 * at)]) for at in range(101)]
     audited = rows.audited_messages(
         stored, spark.createDataFrame([], PUBLISHED), spark.createDataFrame(delivered, DELIVERED),
-        rows.Span(_HOUR_0, _HOUR_0 + HOUR_MS, 0, _HOUR_0 + HOUR_MS),
+        rows.AuditSpan(_HOUR_0, _HOUR_0 + HOUR_MS, 0, _HOUR_0 + HOUR_MS),
     )  # fmt: skip
     pairs = rows.audited_pairs(audited, spark.createDataFrame([], rows.GROUPS))
     found = {row.tier: (row.p50_latency_ms, row.p99_latency_ms) for row in rows.windows(audited, pairs).collect()}

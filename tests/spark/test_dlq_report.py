@@ -17,7 +17,7 @@ from rmqctl.errors import NotFoundError
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.dlq_report import rows
 from rmqctl.pipeline.jobs.dlq_report.job import JOB
-from rmqctl.pipeline.run import look_first
+from rmqctl.pipeline.run import check_cluster
 from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, SCHEMAS, read_table
 from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
@@ -157,7 +157,7 @@ def test_no_dead_letters_is_a_good_word(cluster: Cluster, spark: SparkSession, p
     outcome = JOB.run(spark, _options(cluster, since=iso_time(planted.until_ms - 50 * 3_600_000), until="49h"))
     assert outcome.facts["deadLetterCount"] == 0
     with pytest.raises(NotFoundError, match="The dead-letter topic of RasingGroup does not exist") as raised:
-        look_first([JOB], _options(cluster, groups=("RasingGroup",)))
+        check_cluster([JOB], _options(cluster, groups=("RasingGroup",)))
     assert "RaisingGroup" in raised.value.suggestions
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rmqctl.pipeline.source.places import fetch_found
+from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.waiting import wait_until
 
@@ -35,7 +35,7 @@ def million(cluster: Cluster) -> Iterator[str]:
 
 
 def _ends(cluster: Cluster, topic: str) -> set[int]:
-    found = ask(cluster, lambda client: fetch_found(client, [topic]))
+    found = ask(cluster, lambda client: fetch_retained_queues(client, [topic]))
     return {span.max_offset for span in found.spans.values()}
 
 

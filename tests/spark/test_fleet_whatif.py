@@ -24,7 +24,7 @@ import rmqctl
 from rmqctl.client.access import Access
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
 from rmqctl.pipeline.jobs.fleet_whatif.fleet import STRATEGIES
 from rmqctl.pipeline.jobs.fleet_whatif.job import JOB
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
@@ -39,14 +39,18 @@ from rmqctl.pipeline.tables.schemas import (
 )
 from rmqctl.rules.allocate import Options
 from rmqctl.whatif.allocation import try_strategy
-from rmqctl.whatif.changes import Changes
+from rmqctl.whatif.changes import TrialChanges
+from rmqctl.whatif.group_snapshot import GroupSnapshot, LiveGroup, SnapshotMember
 from rmqctl.whatif.outcome import Work
-from rmqctl.whatif.scene import LiveGroup, Member, Scene
 from tests.real.harness.cluster import Cluster
 
 _AT = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
 _NOW_MS = int(_AT.timestamp() * 1000) + 60_000
-_CHANGES = {"none": Changes(), "+1 client": Changes(add_clients=(1,)), "-1 client": Changes(remove_clients=(1,))}
+_CHANGES = {
+    "none": TrialChanges(),
+    "+1 client": TrialChanges(add_clients=(1,)),
+    "-1 client": TrialChanges(remove_clients=(1,)),
+}
 
 # Group -> topic -> who holds which queue of broker-a and broker-b in turn; "-" is nobody, "?" is not known.
 _Estate = Mapping[str, Mapping[str, Sequence[str]]]
@@ -101,7 +105,7 @@ class _Tables:
         frame = self.spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema))
         replace_partitions(frame, table_path(self.folder, OFFSET_SNAPSHOTS), PARTITIONS[OFFSET_SNAPSHOTS])
 
-    def run(self, **options: Any) -> Outcome:
+    def run(self, **options: Any) -> JobResult:
         """Run the job as the command line would."""
         given = JobOptions(now_ms=_NOW_MS, tables=self.folder, **options)
         check_options([JOB], given, {"tables": "--tables"})
@@ -126,7 +130,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> _Tables:
     return _Tables(spark, tmp_path)
 
 
-def _live(group: str) -> tuple[Scene, Work]:
+def _live(group: str) -> tuple[GroupSnapshot, Work]:
     """Return a group of the estate as what-if finds a running one, whose members say what they hold."""
     held: dict[str, set[MessageQueue]] = {}
     lag: dict[MessageQueue, int | None] = {}
@@ -135,9 +139,9 @@ def _live(group: str) -> tuple[Scene, Work]:
             if holder != "-":
                 held.setdefault(holder, set()).add(_queue(topic, index))
                 lag[_queue(topic, index)] = _lag(group, topic, index)
-    members = {client_id: Member(frozenset(queues), None, None, None) for client_id, queues in held.items()}
+    members = {client_id: SnapshotMember(frozenset(queues), None, None, None) for client_id, queues in held.items()}
     live = LiveGroup(group, members, (), {}, {}, None, None, None, None, {})
-    return Scene(tuple(lag), tuple(members), live), Work(lag=lag)
+    return GroupSnapshot(tuple(lag), tuple(members), live), Work(lag=lag)
 
 
 def test_numbers_are_those_of_what_if_on_the_running_group(tables: _Tables) -> None:
@@ -146,10 +150,10 @@ def test_numbers_are_those_of_what_if_on_the_running_group(tables: _Tables) -> N
     rows = {(row["consumer_group"], row["strategy"], row["change"]): row for row in tables.rows()}
     assert outcome.written[0].row_count == len(rows) == len(_TRIED) * 6 * 3 + 3
     for group in _TRIED:
-        scene, work = _live(group)
+        snapshot, work = _live(group)
         for name, changes in _CHANGES.items():
             for strategy in STRATEGIES:
-                trial = try_strategy(scene, changes, strategy, Options(), current=None, work=work)
+                trial = try_strategy(snapshot, changes, strategy, Options(), current=None, work=work)
                 row, balance = rows.pop((group, strategy, name)), trial.outcome.balance
                 assert row["moved_count"] == len(trial.outcome.moved), (group, strategy, name)
                 assert row["most_moved_count"] == trial.most_moved_count
@@ -160,7 +164,7 @@ def test_numbers_are_those_of_what_if_on_the_running_group(tables: _Tables) -> N
                 if balance.lag is not None:
                     assert (row["least_lag"], row["most_lag"]) == (balance.lag.least, balance.lag.most)
                     assert row["lag_deviation"] == pytest.approx(balance.lag.deviation, rel=1e-12)
-                assert row["topics"] == list(scene.topics)
+                assert row["topics"] == list(snapshot.topics)
                 assert (row["state"], row["reason"], row["reason_code"]) == ("TRIED", None, None)
     assert {(group, row["reason_code"]) for (group, *_), row in rows.items()} == {
         ("off", "NO_OWNERS"), ("silent", "OWNERS_UNKNOWN"), ("cast", "SEVERAL_OWNERS"),
@@ -330,7 +334,7 @@ def test_what_is_foretold_of_a_real_group_comes(tables: _Tables, cluster: Cluste
     access, folder = Access(name_servers=cluster.namesrv, timeout_s=20), tables.folder
     names = ("m1", "m3", "m5")
 
-    def snapshot_and_run(number: int, *changes: str) -> tuple[list[dict[str, Any]], Outcome]:
+    def snapshot_and_run(number: int, *changes: str) -> tuple[list[dict[str, Any]], JobResult]:
         """Do what `pipeline run snapshot fleet-whatif --group FleetGroup` does."""
         given = JobOptions(
             now_ms=_NOW_MS + number, tables=folder, access=access, groups=("FleetGroup",), run_id=f"real-{number}"

@@ -19,8 +19,8 @@ from pyspark.sql import Row, SparkSession
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
-from rmqctl.pipeline.jobs.lag.facts import Tasks, window_facts
+from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
+from rmqctl.pipeline.jobs.lag.facts import TaskDivision, window_facts
 from rmqctl.pipeline.jobs.lag.groups import facts_of_row, queue_of
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.lag.queue_windows import Windows
@@ -33,7 +33,7 @@ from .samples import HOUR_MS, MINUTE_MS, START_MS, Sample, snapshot_row, snapsho
 NOW_MS = START_MS + 100 * HOUR_MS
 
 
-def _run(spark: SparkSession, folder: Path, **options: Any) -> Outcome:
+def _run(spark: SparkSession, folder: Path, **options: Any) -> JobResult:
     given = JobOptions(now_ms=NOW_MS, tables=str(folder), **options)
     assert JOB.check is not None
     JOB.check(given)
@@ -116,7 +116,7 @@ def test_facts_trend_and_verdict_are_those_of_the_rules(spark: SparkSession, win
     frame = spark.createDataFrame(snapshot_table(samples))  # type: ignore[arg-type,unused-ignore]
     found = {
         (row["consumer_group"], row["window_start_ms"]): row
-        for row in window_facts(frame, windows, Tasks(windows.length_ms, 2, 2)).toArrow().to_pylist()
+        for row in window_facts(frame, windows, TaskDivision(windows.length_ms, 2, 2)).toArrow().to_pylist()
     }
 
     wanted: defaultdict[tuple[str, int], list[Observation]] = defaultdict(list)

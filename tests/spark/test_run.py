@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rmqctl.errors import DeadlineError, NotFoundError, RmqctlError, UnreachableError, UsageError
-from rmqctl.pipeline.jobs.definition import Job, JobOptions, Outcome
-from rmqctl.pipeline.run import SparkPlace, Step, _watched, explain, run_jobs
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
+from rmqctl.pipeline.run import JobProgress, SparkPlace, _watched, explain, run_jobs
 from tests.cli.calls import closed_address
 from tests.real.harness.cluster import Cluster
 from tests.schemas import check_document
@@ -152,7 +152,7 @@ def _processes_with(word: str) -> list[str]:
 def test_rows_are_counted_while_they_are_read(cluster: Cluster, spark: SparkSession, read: Read) -> None:
     cluster.create_topic("RunWatched", queue_count=2)
     cluster.java.produce("RunWatched", 20_000, batch=100)
-    steps: list[Step] = []
+    steps: list[JobProgress] = []
     with _watched(spark, steps.append):
         # Slow enough to be seen at work.
         read("RunWatched", minPartitions=16).selectExpr("reflect('java.lang.Thread', 'sleep', 1L)").write.format(
@@ -165,8 +165,8 @@ def test_rows_are_counted_while_they_are_read(cluster: Cluster, spark: SparkSess
     assert 0 < counts[-1] <= 20_000
 
 
-def _job(name: str, outcome: Outcome | Exception) -> Job:
-    def run(spark: SparkSession, options: JobOptions) -> Outcome:
+def _job(name: str, outcome: JobResult | Exception) -> Job:
+    def run(spark: SparkSession, options: JobOptions) -> JobResult:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -177,10 +177,10 @@ def _job(name: str, outcome: Outcome | Exception) -> Job:
 def test_after_a_job_that_fails_none_is_begun(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr("rmqctl.pipeline.run.start_session", lambda **_: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    jobs = [_job("first", Outcome()), _job("second", ValueError("odd")), _job("third", Outcome())]
+    jobs = [_job("first", JobResult()), _job("second", ValueError("odd")), _job("third", JobResult())]
     heard: list[str] = []
 
-    def on_step(job: Job | None, step: Step | None) -> None:
+    def on_step(job: Job | None, step: JobProgress | None) -> None:
         heard.append("start" if job is None else job.name)
 
     ran = list(run_jobs(jobs, JobOptions(now_ms=0), SparkPlace(), on_step=on_step))

@@ -27,7 +27,7 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, write_sample
-from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
 from rmqctl.pipeline.jobs.snapshot import compaction
 from rmqctl.pipeline.jobs.snapshot.compaction import compact
 from rmqctl.pipeline.jobs.snapshot.job import JOB
@@ -216,7 +216,7 @@ def test_none_stored_zero_and_owners(spark: SparkSession, cluster: Cluster, acce
 def test_runs_hours_and_merging(spark: SparkSession, access: Access, tmp_path: Path) -> None:
     plain = JobOptions(now_ms=AT_MS, access=access, tables=str(tmp_path), groups=("SnapQuietGroup",))
 
-    def take(now_ms: int, **more: Any) -> Outcome:
+    def take(now_ms: int, **more: Any) -> JobResult:
         bare = {name: getattr(plain, name) for name in JobOptions.__struct_fields__}
         return JOB.run(spark, JobOptions(**{**bare, "now_ms": now_ms, **more}))
 

@@ -10,7 +10,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.observe.fleet_activity import GroupKey
 from rmqctl.observe.recording import QueueDetail, RecordedSample
-from rmqctl.rules.health import Cause, Health, Settings
+from rmqctl.rules.health import Cause, Health, HealthSettings
 from rmqctl.rules.time_lag import TimeLag
 from rmqctl.watch.health import GroupHealth, HealthWindow
 
@@ -33,7 +33,7 @@ def recorded(at_ms: int, queues: dict[MessageQueue, Pair], state: GroupState = G
 
 def judged(rounds: Sequence[dict[MessageQueue, Pair]], window_ms: int = 5 * MINUTE_MS) -> GroupHealth:
     """Return the verdict after rounds that are a minute apart."""
-    window = HealthWindow(window_ms, Settings())
+    window = HealthWindow(window_ms, HealthSettings())
     for number, queues in enumerate(rounds):
         window.add(recorded(number * MINUTE_MS, queues))
     (group,) = window.judge((len(rounds) - 1) * MINUTE_MS)
@@ -60,7 +60,7 @@ def test_only_samples_of_the_window_count() -> None:
 
 def test_an_age_stays_known_when_the_window_has_passed_it() -> None:
     rounds: list[dict[MessageQueue, Pair]] = [{A0: (5, 5)}, *({A0: (5, 6)} for _ in range(9))]
-    window = HealthWindow(2 * MINUTE_MS, Settings())
+    window = HealthWindow(2 * MINUTE_MS, HealthSettings())
     for number, queues in enumerate(rounds):
         window.add(recorded(number * MINUTE_MS, queues))
         (group,) = window.judge(number * MINUTE_MS)
@@ -76,7 +76,7 @@ def test_what_was_not_read_is_a_lower_bound() -> None:
 
 def test_a_broker_that_was_never_seen_makes_a_good_verdict_unknown() -> None:
     for queues, health in (({A0: (9, 9)}, Health.UNKNOWN), ({A0: (5, 9)}, Health.STALL)):
-        window = HealthWindow(5 * MINUTE_MS, Settings())
+        window = HealthWindow(5 * MINUTE_MS, HealthSettings())
         for at in range(4):
             window.add(recorded(at * MINUTE_MS, dict(queues)))
         (group,) = window.judge(3 * MINUTE_MS, {"C": ("b",)})
@@ -85,7 +85,7 @@ def test_a_broker_that_was_never_seen_makes_a_good_verdict_unknown() -> None:
 
 
 def test_groups_and_queues_that_are_gone_are_forgotten() -> None:
-    window = HealthWindow(2 * MINUTE_MS, Settings())
+    window = HealthWindow(2 * MINUTE_MS, HealthSettings())
     window.add(recorded(0, {A0: (1, 9), A1: (1, 9)}))
     for at in (1, 2):
         window.add(recorded(at * MINUTE_MS, {A0: (1, 9)}))

@@ -7,7 +7,7 @@ import pytest
 from rmqctl.model.group import GroupState
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.fleet_activity import GroupKey
-from rmqctl.rules.health import Cause, Health, Verdict, judge_group
+from rmqctl.rules.health import Cause, Health, QueueVerdict, judge_group
 from rmqctl.rules.time_lag import TimeLag
 from rmqctl.watch.health import GroupHealth, QueueHealth
 from rmqctl.watch.incidents import Incidents
@@ -25,7 +25,7 @@ _CAUSES = {
 def group_of(name: str, at_ms: int, group: str = "pay") -> GroupHealth:
     """Return a verdict; EARLY is an UNKNOWN that only lacks samples."""
     health = Health.UNKNOWN if name == "EARLY" else Health(name)
-    queue = QueueHealth(_MQ, Verdict(health, _CAUSES[name], "as it is"), None, TimeLag(None))
+    queue = QueueHealth(_MQ, QueueVerdict(health, _CAUSES[name], "as it is"), None, TimeLag(None))
     verdict = judge_group({_MQ: queue.verdict})
     return GroupHealth(GroupKey("C", group), at_ms, GroupState.ONLINE, verdict, (queue,), ("one",))
 

@@ -14,9 +14,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from rmqctl.errors import UsageError
 from rmqctl.observe.fleet_activity import GroupActivity, GroupKey, InFlight
-from rmqctl.rules.health import Settings
+from rmqctl.rules.health import HealthSettings
 from rmqctl.watch.health import HealthWindow
-from rmqctl.watch.metrics import Exporter, Published
+from rmqctl.watch.metrics import Exporter, MetricsRound
 
 from .test_health import A0, B0, MINUTE_MS, recorded
 
@@ -44,11 +44,11 @@ def _scrape(exporter: Exporter) -> dict[str, dict[Mapping[str, str], float]]:
     }  # type: ignore[misc]
 
 
-def _published(activity: GroupActivity, *, is_u_known: bool = True) -> Published:
-    window = HealthWindow(5 * MINUTE_MS, Settings())
+def _published(activity: GroupActivity, *, is_u_known: bool = True) -> MetricsRound:
+    window = HealthWindow(5 * MINUTE_MS, HealthSettings())
     for at in range(4):
         window.add(recorded(at * MINUTE_MS, {A0: (5, 9), B0: (7, 7) if is_u_known else (None, None)}))
-    return Published(3 * MINUTE_MS, window.judge(3 * MINUTE_MS), {_PAY: activity}, 1, {"broker-a": 12}, 0)
+    return MetricsRound(3 * MINUTE_MS, window.judge(3 * MINUTE_MS), {_PAY: activity}, 1, {"broker-a": 12}, 0)
 
 
 def _labels(topic: str) -> frozenset[tuple[str, str]]:
@@ -97,11 +97,11 @@ def _panels() -> list[dict[str, Any]]:
 def test_the_dashboard_uses_only_metrics_and_labels_that_exist(exporter: Exporter) -> None:
     in_flight = {"T": InFlight(3, 1), "U": InFlight()}
     published = _published(GroupActivity(in_flight=in_flight, dead_letters=2))
-    window = HealthWindow(5 * MINUTE_MS, Settings())
+    window = HealthWindow(5 * MINUTE_MS, HealthSettings())
     window.add(recorded(0, {A0: (9, 9)}))
     exporter.publish(published)
     found = _scrape(exporter)
-    exporter.publish(Published(1, window.judge(0)))
+    exporter.publish(MetricsRound(1, window.judge(0)))
     found |= {name: samples for name, samples in _scrape(exporter).items() if name not in found}
     used = set()
     for panel in _panels():

@@ -16,7 +16,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import VirtualClock
 from rmqctl.observe.fleet_sampler import FleetSampler
 from rmqctl.observe.recording import read_recording
-from rmqctl.rules.health import Health, Settings, Verdict
+from rmqctl.rules.health import Health, HealthSettings, QueueVerdict
 from rmqctl.watch.health import GroupHealth, HealthWindow
 from rmqctl.watch.incidents import Incidents
 from rmqctl.watch.recorder import Recorder
@@ -38,7 +38,7 @@ def watch_rounds(
         async with cluster.client(open_ended=True) as client:
             watch = Watch(
                 FleetSampler(client, (), every_s=every_s, rate_per_s=2.0),
-                HealthWindow(WINDOW_MS, Settings()),
+                HealthWindow(WINDOW_MS, HealthSettings()),
                 Incidents(Health.WARN, 60_000),
                 clock=client.clock,
                 every_s=every_s,
@@ -89,7 +89,7 @@ def moving_cluster() -> tuple[Cluster, Callable[[int], None]]:
     return cluster, before
 
 
-def verdicts_of(groups: list[GroupHealth]) -> dict[tuple[str, MessageQueue], Verdict]:
+def verdicts_of(groups: list[GroupHealth]) -> dict[tuple[str, MessageQueue], QueueVerdict]:
     return {(group.key.group, each.mq): each.verdict for group in groups for each in group.queues}
 
 
@@ -103,7 +103,7 @@ def test_samples_read_back_from_the_recording_are_judged_alike(tmp_path: Path) -
         samples = list(read_recording(lines, "groups.jsonl"))
     seen = set()
     for found in rounds:
-        window = HealthWindow(WINDOW_MS, Settings())
+        window = HealthWindow(WINDOW_MS, HealthSettings())
         for recorded in samples:
             if recorded.sample.at_ms <= found.at_ms:
                 window.add(recorded)

@@ -8,9 +8,9 @@ from typing import Any
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.command import Command
 from rmqctl.whatif.allocation import Trial
-from rmqctl.whatif.changes import Changes
-from rmqctl.whatif.live import LiveScene, fetch_scene
-from rmqctl.whatif.trying import Question, try_all
+from rmqctl.whatif.changes import TrialChanges
+from rmqctl.whatif.live_snapshot import LiveSnapshot, fetch_snapshot
+from rmqctl.whatif.trials import TrialRequest, try_all
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.scripted import Reply, passing, run
 
@@ -50,20 +50,20 @@ def sharing(shares: Mapping[str, Sequence[MessageQueue]] = AS_AVERAGELY, **said:
     return group_cluster({client_id: says(queues, **said) for client_id, queues in shares.items()})
 
 
-def fetch(cluster: Cluster, *topics: str, sample_s: float = 0, group: str = "G") -> LiveScene:
+def fetch(cluster: Cluster, *topics: str, sample_s: float = 0, group: str = "G") -> LiveSnapshot:
     """Read the running group while the clock moves on."""
 
-    async def scenario() -> LiveScene:
+    async def scenario() -> LiveSnapshot:
         async with cluster.client() as client:
-            return await passing(cluster.clock, fetch_scene(client, group, topics, sample_s=sample_s))
+            return await passing(cluster.clock, fetch_snapshot(client, group, topics, sample_s=sample_s))
 
     return run(scenario())
 
 
 def tried(cluster: Cluster, *strategies: str, sample_s: float = 0, given: Any = None, **changes: Any) -> list[Trial]:
     """Try strategies on the running group, its own without any."""
-    question = Question(fetch(cluster, sample_s=sample_s).scene)
-    return try_all([question], Changes(**changes), strategies, given or {}, custom={}, resolvers={})
+    question = TrialRequest(fetch(cluster, sample_s=sample_s).snapshot)
+    return try_all([question], TrialChanges(**changes), strategies, given or {}, custom={}, resolvers={})
 
 
 def tried_once(cluster: Cluster, strategy: str | None = None, **settings: Any) -> Trial:

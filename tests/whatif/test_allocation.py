@@ -9,10 +9,10 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Options
 from rmqctl.whatif.allocation import Trial
-from rmqctl.whatif.changes import Changes, QueueChange
-from rmqctl.whatif.scene import Scene
-from rmqctl.whatif.shape import shape
-from rmqctl.whatif.trying import Question, require_known, try_all
+from rmqctl.whatif.changes import QueueChange, TrialChanges
+from rmqctl.whatif.group_snapshot import GroupSnapshot
+from rmqctl.whatif.sized_group import shape
+from rmqctl.whatif.trials import TrialRequest, require_known, try_all
 from tests.scripted import SILENCE
 
 from .groups import AS_AVERAGELY, AS_CIRCLE, CIRCLE, T, codes, group_cluster, says, sharing, text_of, tried, tried_once
@@ -21,11 +21,11 @@ ROOMS = tuple(MessageQueue("T", name, queue_id) for name in ("east@a", "west@b",
 
 
 def _try(
-    scene: Scene, *strategies: str, changes: Changes | None = None, custom: Any = None, resolvers: Any = None,
-    question: Mapping[str, Any] | None = None, **given: Any,
+    snapshot: GroupSnapshot, *strategies: str, changes: TrialChanges | None = None, custom: Any = None,
+    resolvers: Any = None, question: Mapping[str, Any] | None = None, **given: Any,
 ) -> list[Trial]:  # fmt: skip
-    asked = [Question(scene, **(question or {}))]
-    return try_all(asked, changes or Changes(), strategies, given, custom=custom or {}, resolvers=resolvers or {})
+    asked = [TrialRequest(snapshot, **(question or {}))]
+    return try_all(asked, changes or TrialChanges(), strategies, given, custom=custom or {}, resolvers=resolvers or {})
 
 
 def _counts(shares: Mapping[str, Sequence[MessageQueue]]) -> list[int]:
@@ -38,20 +38,20 @@ def _counts(shares: Mapping[str, Sequence[MessageQueue]]) -> list[int]:
 def test_five_brokers_of_two_queues_over_three_clients() -> None:
     (trial,) = _try(shape(5, 2, 3))
     assert (trial.outcome.strategy, _counts(trial.outcome.after)) == ("averagely", [4, 3, 3])
-    assert (trial.outcome.moved, trial.looks, trial.most_moved_count) == ((), None, None)
+    assert (trial.outcome.moved, trial.match, trial.most_moved_count) == ((), None, None)
 
 
 def test_a_client_with_queues_of_its_own_can_go() -> None:
     queues = shape(1, 4, 1).queues
     options = Options(configured={"c1": queues[:2], "c2": queues[2:]})
-    changes = Changes(remove_clients=("c1",))
-    (trial,) = _try(Scene(queues, ("c1", "c2")), "config", changes=changes, question={"options": options})
+    changes = TrialChanges(remove_clients=("c1",))
+    (trial,) = _try(GroupSnapshot(queues, ("c1", "c2")), "config", changes=changes, question={"options": options})
     assert trial.outcome.after == {"c2": list(queues[2:])}
     assert trial.outcome.unowned == queues[:2]
 
 
 def test_a_change_is_compared_with_what_the_same_strategy_gave_before() -> None:
-    (trial,) = _try(shape(1, 8, 3), "circle", changes=Changes(remove_clients=("client-3",)))
+    (trial,) = _try(shape(1, 8, 3), "circle", changes=TrialChanges(remove_clients=("client-3",)))
     assert _counts(trial.outcome.before) == [3, 3, 2]
     assert _counts(trial.outcome.after) == [4, 4]
     first = trial.outcome.moved[0]
@@ -65,14 +65,14 @@ def test_a_described_strategy_stands_before_and_others_are_tried_after_it() -> N
 
 
 def test_sticky_moves_least_from_where_averagely_began() -> None:
-    sticky, averagely = _try(shape(1, 8, 3), "sticky", "averagely", changes=Changes(add_clients=("client-4",)))
+    sticky, averagely = _try(shape(1, 8, 3), "sticky", "averagely", changes=TrialChanges(add_clients=("client-4",)))
     assert sticky.outcome.before == averagely.outcome.before
     assert len(sticky.outcome.moved) == 2 < len(averagely.outcome.moved)
 
 
 def test_topics_are_shared_one_by_one() -> None:
     queues = tuple(MessageQueue(topic, "broker-a", queue_id) for topic in "TU" for queue_id in range(3))
-    (trial,) = _try(Scene(queues, ("c2", "c1")))
+    (trial,) = _try(GroupSnapshot(queues, ("c2", "c1")))
     assert [str(mq) for mq in trial.outcome.after["c1"]] == [
         "T@broker-a:0", "T@broker-a:1", "U@broker-a:0", "U@broker-a:1",
     ]  # fmt: skip
@@ -80,29 +80,29 @@ def test_topics_are_shared_one_by_one() -> None:
 
 def test_a_topic_whose_clients_have_all_gone_is_nobodys() -> None:
     u = MessageQueue("U", "broker-c", 0)
-    scene = Scene((*T, u), ("c1", "c2"), strangers={"U": frozenset({"c2"})})
-    (trial,) = _try(scene)
+    snapshot = GroupSnapshot((*T, u), ("c1", "c2"), strangers={"U": frozenset({"c2"})})
+    (trial,) = _try(snapshot)
     assert trial.outcome.after == {"c1": [*T[:4], u], "c2": T[4:]}
-    (left,) = _try(scene, changes=Changes(remove_clients=("c1",)))
+    (left,) = _try(snapshot, changes=TrialChanges(remove_clients=("c1",)))
     assert (left.outcome.after, left.outcome.unowned) == ({"c2": T}, (u,))
-    (come,) = _try(scene, changes=Changes(add_clients=("c3",)))
+    (come,) = _try(snapshot, changes=TrialChanges(add_clients=("c3",)))
     assert u in come.outcome.after["c1"]
 
 
 def test_order_does_not_matter() -> None:
-    scene = shape(2, 4, 3)
-    turned = Scene(scene.queues[::-1], scene.client_ids[::-1])
-    assert _try(turned)[0].outcome.after == _try(scene)[0].outcome.after
+    snapshot = shape(2, 4, 3)
+    turned = GroupSnapshot(snapshot.queues[::-1], snapshot.client_ids[::-1])
+    assert _try(turned)[0].outcome.after == _try(snapshot)[0].outcome.after
 
 
 def test_clients_with_one_id_are_warned_of_and_computed_as_rocketmq_does() -> None:
-    (trial,) = _try(Scene(tuple(T), ("c1", "c1", "c2")))
+    (trial,) = _try(GroupSnapshot(tuple(T), ("c1", "c1", "c2")))
     assert trial.outcome.after == {"c1": T[:3], "c2": T[6:]}
     assert codes(trial) == ["DUPLICATE_CLIENT_ID", "UNOWNED_QUEUES"]
 
 
 def test_config_gives_all_the_same() -> None:
-    (trial,) = _try(Scene(tuple(T), ("c1", "c2")), "config", question={"options": Options(configured=T[:2])})
+    (trial,) = _try(GroupSnapshot(tuple(T), ("c1", "c2")), "config", question={"options": Options(configured=T[:2])})
     assert trial.outcome.after == {"c1": T[:2], "c2": T[:2]}
     assert trial.outcome.shared == tuple(T[:2])
     assert codes(trial) == ["UNOWNED_QUEUES", "SHARED_QUEUES"]
@@ -111,14 +111,16 @@ def test_config_gives_all_the_same() -> None:
 def test_config_gives_a_client_each_queue_once_however_many_topics_there_are() -> None:
     queues = [T[0], MessageQueue("U", "broker-a", 0)]
     for configured in (queues, [*queues, queues[0]]):
-        (trial,) = _try(Scene(tuple(queues), ("c1",)), "config", question={"options": Options(configured=configured)})
+        (trial,) = _try(
+            GroupSnapshot(tuple(queues), ("c1",)), "config", question={"options": Options(configured=configured)}
+        )
         assert trial.outcome.after == {"c1": queues}
         assert trial.outcome.shared == ()
         assert codes(trial) == []
 
 
 def test_a_queue_that_is_configured_twice_has_one_owner() -> None:
-    (trial,) = _try(Scene((T[0],), ("c1",)), "config", question={"options": Options(configured=[T[0], T[0]])})
+    (trial,) = _try(GroupSnapshot((T[0],), ("c1",)), "config", question={"options": Options(configured=[T[0], T[0]])})
     assert codes(trial) == []
 
 
@@ -126,11 +128,11 @@ def test_a_queue_that_is_configured_twice_has_one_owner() -> None:
 
 
 def test_machine_room_names_rooms_without_queues() -> None:
-    scene = Scene(ROOMS, ("c1", "c2"))
+    snapshot = GroupSnapshot(ROOMS, ("c1", "c2"))
     # A description is computed as RocketMQ would; who names a room at the command line means one that there is.
-    (trial,) = _try(scene, "machine-room", question={"options": Options(rooms=("east", "north"))})
+    (trial,) = _try(snapshot, "machine-room", question={"options": Options(rooms=("east", "north"))})
     with pytest.raises(NotFoundError) as caught:
-        _try(scene, "machine-room", rooms=("east", "north"))
+        _try(snapshot, "machine-room", rooms=("east", "north"))
     assert caught.value.sentence == "Room north has no queues: no broker is named north@NAME."
     assert caught.value.hint == "Brokers: east@a, plain, west@b."
     assert _counts(trial.outcome.after) == [1, 1]
@@ -138,8 +140,8 @@ def test_machine_room_names_rooms_without_queues() -> None:
 
 
 def test_nearby_names_rooms_without_clients_and_without_queues() -> None:
-    scene = Scene(ROOMS, ("east@1", "north@1"))
-    (trial,) = _try(scene, "machine-room-nearby", site_of="@")
+    snapshot = GroupSnapshot(ROOMS, ("east@1", "north@1"))
+    (trial,) = _try(snapshot, "machine-room-nearby", site_of="@")
     assert text_of(trial, "ROOM_WITHOUT_QUEUES").startswith("Room north has no queues: ")
     texts = [concern.text for concern in trial.concerns if concern.code == "ROOM_WITHOUT_CLIENTS"]
     assert [text.split(":")[0] for text in texts] == ["Room plain has no clients", "Room west has no clients"]
@@ -148,18 +150,22 @@ def test_nearby_names_rooms_without_clients_and_without_queues() -> None:
 
 
 def test_rooms_come_from_a_table_or_a_plugin_too() -> None:
-    scene = Scene(ROOMS, ("c1", "c2"))
+    snapshot = GroupSnapshot(ROOMS, ("c1", "c2"))
     table = {"east@a": "e", "west@b": "w", "plain": "w", "c1": "e", "c2": "w"}
-    (by_table,) = _try(scene, "machine-room-nearby", question={"site_of": table})
+    (by_table,) = _try(snapshot, "machine-room-nearby", question={"site_of": table})
     assert _counts(by_table.outcome.after) == [2, 4]
     resolvers = {"mine": lambda kind, name: table[name] if kind in ("broker", "client") else None}
-    (by_plugin,) = _try(scene, "machine-room-nearby", site_of="mine", resolvers=resolvers)
+    (by_plugin,) = _try(snapshot, "machine-room-nearby", site_of="mine", resolvers=resolvers)
     assert by_plugin.outcome.after == by_table.outcome.after
 
 
 def test_a_name_without_a_room_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^The room of client c2 is unknown\.$"):
-        _try(Scene(ROOMS[:1], ("c1", "c2")), "machine-room-nearby", question={"site_of": {"east@a": "e", "c1": "e"}})
+        _try(
+            GroupSnapshot(ROOMS[:1], ("c1", "c2")),
+            "machine-room-nearby",
+            question={"site_of": {"east@a": "e", "c1": "e"}},
+        )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_a_name_without_a_room_is_refused() -> None:
 )
 def test_what_tells_no_rooms_is_refused(site_of: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        _try(Scene(ROOMS, ("c1",)), "machine-room-nearby", site_of=site_of, resolvers={"mine": lambda *_: "e"})
+        _try(GroupSnapshot(ROOMS, ("c1",)), "machine-room-nearby", site_of=site_of, resolvers={"mine": lambda *_: "e"})
     assert caught.value.sentence == f"siteOf {site_of!r} is neither a separator nor a plugin's site resolver."
     assert caught.value.hint is not None
     assert caught.value.hint.startswith(hint)
@@ -201,9 +207,9 @@ def test_a_strategy_that_can_not_be_run(strategy: str, sentence: str, hint: str)
 
 
 def test_of_several_groups_the_wrong_ones_number_is_told() -> None:
-    groups = [Question(shape(1, 2, 1)), Question(shape(1, 2, 1), "config"), Question(shape(1, 2, 1))]
+    groups = [TrialRequest(shape(1, 2, 1)), TrialRequest(shape(1, 2, 1), "config"), TrialRequest(shape(1, 2, 1))]
     with pytest.raises(UsageError, match=r"^Group 2: The strategy config needs"):
-        try_all(groups, Changes(), (), {}, custom={}, resolvers={})
+        try_all(groups, TrialChanges(), (), {}, custom={}, resolvers={})
 
 
 def test_unknown_strategies_are_found_before_anybody_is_asked() -> None:
@@ -223,7 +229,7 @@ def test_weights_that_are_none_are_refused() -> None:
     for weight in (-1.0, float("inf"), float("nan")):
         options = Options(weights={T[0]: weight})
         with pytest.raises(UsageError, match="of queue T@broker-a:0"):
-            _try(Scene(tuple(T), ("c1",)), "lag-weighted", question={"options": options})
+            _try(GroupSnapshot(tuple(T), ("c1",)), "lag-weighted", question={"options": options})
 
 
 def test_a_plugins_strategy_runs_and_is_told_its_options() -> None:
@@ -255,7 +261,7 @@ def test_the_groups_own_strategy_is_tried_unless_another_one_is_named() -> None:
 def test_nobody_online_and_clients_that_would_come() -> None:
     trial = tried_once(group_cluster({}), add_clients=(2,))
     assert (trial.outcome.before, _counts(trial.outcome.after)) == ({}, [4, 4])
-    assert trial.looks is None
+    assert trial.match is None
 
 
 def test_sticky_starts_from_what_clients_really_hold() -> None:

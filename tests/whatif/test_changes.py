@@ -7,27 +7,27 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.whatif.changes import (
     FIRST,
     LAST,
-    Changes,
     QueueChange,
+    TrialChanges,
     apply_changes,
     parse_names_or_count,
     parse_queue_change,
 )
-from rmqctl.whatif.scene import Scene
-from rmqctl.whatif.shape import shape
+from rmqctl.whatif.group_snapshot import GroupSnapshot
+from rmqctl.whatif.sized_group import shape
 
-SCENE = Scene(
+SCENE = GroupSnapshot(
     tuple(MessageQueue(topic, f"broker-{name}", queue_id) for topic in "TU" for name in "ab" for queue_id in range(2)),
     ("c2", "c1", "c3"),
 )
 
 
 def _ids(**changes: object) -> list[str]:
-    return sorted(apply_changes(SCENE, Changes(**changes)).client_ids)  # type: ignore[arg-type]
+    return sorted(apply_changes(SCENE, TrialChanges(**changes)).client_ids)  # type: ignore[arg-type]
 
 
-def _queues(topic: str = "T", scene: Scene = SCENE, **changes: object) -> list[str]:
-    after = apply_changes(scene, Changes(**changes)).queues  # type: ignore[arg-type]
+def _queues(topic: str = "T", snapshot: GroupSnapshot = SCENE, **changes: object) -> list[str]:
+    after = apply_changes(snapshot, TrialChanges(**changes)).queues  # type: ignore[arg-type]
     return [f"{mq.broker_name.removeprefix('broker-')}{mq.queue_id}" for mq in after if mq.topic == topic]
 
 
@@ -94,8 +94,8 @@ def test_clients_go_by_name_or_the_last_of_them() -> None:
 
 
 def test_of_two_clients_with_one_id_one_goes() -> None:
-    twice = Scene(SCENE.queues, ("c1", "c1", "c2"))
-    assert apply_changes(twice, Changes(remove_clients=("c1",))).client_ids == ("c1", "c2")
+    twice = GroupSnapshot(SCENE.queues, ("c1", "c1", "c2"))
+    assert apply_changes(twice, TrialChanges(remove_clients=("c1",))).client_ids == ("c1", "c2")
 
 
 def test_queues_change_at_each_broker_and_topic_alike() -> None:
@@ -105,13 +105,13 @@ def test_queues_change_at_each_broker_and_topic_alike() -> None:
 
 
 def test_brokers_come_with_as_many_queues_as_the_largest() -> None:
-    uneven = Scene((*SCENE.queues, MessageQueue("T", "broker-a", 2)), SCENE.client_ids)
-    come = _queues(scene=uneven, add_brokers=("broker-c",))
+    uneven = GroupSnapshot((*SCENE.queues, MessageQueue("T", "broker-a", 2)), SCENE.client_ids)
+    come = _queues(snapshot=uneven, add_brokers=("broker-c",))
     assert sorted(come) == ["a0", "a1", "a2", "b0", "b1", "c0", "c1", "c2"]
-    names = {mq.broker_name for mq in apply_changes(SCENE, Changes(add_brokers=(2,))).queues}
+    names = {mq.broker_name for mq in apply_changes(SCENE, TrialChanges(add_brokers=(2,))).queues}
     assert names == {"broker-a", "broker-b", f"{LAST}new-broker-1", f"{LAST}new-broker-2"}
     assert "!new-broker-1" in {
-        mq.broker_name for mq in apply_changes(SCENE, Changes(add_brokers=(1,), new_prefix=FIRST)).queues
+        mq.broker_name for mq in apply_changes(SCENE, TrialChanges(add_brokers=(1,), new_prefix=FIRST)).queues
     }
 
 
@@ -125,20 +125,20 @@ def test_a_broker_goes_with_its_queues() -> None:
 
 def test_a_broker_can_come_for_the_only_one_of_a_topic() -> None:
     one = shape(1, 2, 1)
-    after = apply_changes(one, Changes(remove_brokers=("broker-1",), add_brokers=("broker-2",)))
+    after = apply_changes(one, TrialChanges(remove_brokers=("broker-1",), add_brokers=("broker-2",)))
     assert [(mq.broker_name, mq.queue_id) for mq in after.queues] == [("broker-2", 0), ("broker-2", 1)]
 
 
 def test_retry_topics_keep_their_queues_and_go_with_their_broker() -> None:
-    retry = Scene((*SCENE.queues, MessageQueue("%RETRY%G", "broker-a", 0)), SCENE.client_ids)
+    retry = GroupSnapshot((*SCENE.queues, MessageQueue("%RETRY%G", "broker-a", 0)), SCENE.client_ids)
     assert _queues("%RETRY%G", retry, queues=QueueChange("=", 8)) == ["a0"]
     assert _queues("%RETRY%G", retry, remove_brokers=("broker-a",)) == []
 
 
 def test_nothing_changes_without_changes() -> None:
-    assert Changes().is_nothing
-    assert not Changes(queues=QueueChange("+", 0)).is_nothing
-    after = apply_changes(SCENE, Changes())
+    assert TrialChanges().is_nothing
+    assert not TrialChanges(queues=QueueChange("+", 0)).is_nothing
+    after = apply_changes(SCENE, TrialChanges())
     assert (set(after.queues), sorted(after.client_ids)) == (set(SCENE.queues), sorted(SCENE.client_ids))
 
 
@@ -147,7 +147,7 @@ def test_nothing_changes_without_changes() -> None:
     ({"remove_clients": (1,)}, False),
 ])  # fmt: skip
 def test_what_comes_by_number_has_no_name(changes: dict[str, tuple[str | int, ...]], is_unnamed: bool) -> None:
-    assert Changes(**changes).has_unnamed is is_unnamed  # type: ignore[arg-type]
+    assert TrialChanges(**changes).has_unnamed is is_unnamed  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -172,21 +172,21 @@ def test_what_can_not_be_is_refused_with_its_name(
     changes: dict[str, object], error: type[RmqctlError], sentence: str
 ) -> None:
     with pytest.raises(error) as caught:
-        apply_changes(SCENE, Changes(**changes))  # type: ignore[arg-type]
+        apply_changes(SCENE, TrialChanges(**changes))  # type: ignore[arg-type]
     assert caught.value.sentence == sentence
 
 
 def test_queue_ids_end_where_javas_numbers_do() -> None:
-    last = Scene((MessageQueue("T", "broker-a", 2**31 - 2),), ("c1",))
-    assert len(apply_changes(last, Changes(queues=QueueChange("+", 1))).queues) == 2
+    last = GroupSnapshot((MessageQueue("T", "broker-a", 2**31 - 2),), ("c1",))
+    assert len(apply_changes(last, TrialChanges(queues=QueueChange("+", 1))).queues) == 2
     with pytest.raises(UsageError, match=r"--queues \+2: there are not enough ids after queue 2147483646\."):
-        apply_changes(last, Changes(queues=QueueChange("+", 2)))
+        apply_changes(last, TrialChanges(queues=QueueChange("+", 2)))
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
     for changes, like in (({"remove_clients": ("c11",)}, "c1"), ({"remove_brokers": ("broker-aa",)}, "broker-a")):
         with pytest.raises(NotFoundError) as caught:
-            apply_changes(SCENE, Changes(**changes))  # type: ignore[arg-type]
+            apply_changes(SCENE, TrialChanges(**changes))  # type: ignore[arg-type]
         assert caught.value.suggestions[0] == like
 
 
@@ -200,4 +200,4 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 )  # fmt: skip
 def test_more_than_a_machine_can_hold_is_refused_before_it_is_made(changes: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=r"would give \d+ (clients|queues|brokers): at most 1000000"):
-        apply_changes(SCENE, Changes(**changes))  # type: ignore[arg-type]
+        apply_changes(SCENE, TrialChanges(**changes))  # type: ignore[arg-type]

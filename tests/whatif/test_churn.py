@@ -3,29 +3,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqctl.rules.allocate import Assignment, Options, find_strategy
-from rmqctl.whatif.churn import Churn, Coming, restarts, simulate
-from rmqctl.whatif.scene import Scene
-from rmqctl.whatif.shape import shape
+from rmqctl.whatif.churn import Churn, MembershipEvent, restarts, simulate
+from rmqctl.whatif.group_snapshot import GroupSnapshot
+from rmqctl.whatif.sized_group import shape
 
 SECOND_MS = 1000
 # Eight queues: c1 has 0-3, c2 has 4-7.
-TWO = Scene(shape(1, 8, 1).queues, ("c1", "c2"))
+TWO = GroupSnapshot(shape(1, 8, 1).queues, ("c1", "c2"))
 
 
 def _simulate(
-    events: Sequence[Coming], protection_ms: int = 0, scene: Scene = TWO, strategy: str = "averagely"
+    events: Sequence[MembershipEvent],
+    protection_ms: int = 0,
+    snapshot: GroupSnapshot = TWO,
+    strategy: str = "averagely",
 ) -> Churn:
     return simulate(
-        scene, lambda shares: find_strategy(strategy, Options(previous=shares)), events, protection_ms=protection_ms
+        snapshot, lambda shares: find_strategy(strategy, Options(previous=shares)), events, protection_ms=protection_ms
     )
 
 
 def test_restarts_follow_one_another() -> None:
     assert restarts(["c1", "c2"], every_ms=60_000, down_ms=5000, times=1, new_ids=False) == [
-        Coming(60_000, "c1", is_there=False),
-        Coming(65_000, "c1", is_there=True),
-        Coming(120_000, "c2", is_there=False),
-        Coming(125_000, "c2", is_there=True),
+        MembershipEvent(60_000, "c1", is_there=False),
+        MembershipEvent(65_000, "c1", is_there=True),
+        MembershipEvent(120_000, "c2", is_there=False),
+        MembershipEvent(125_000, "c2", is_there=True),
     ]
 
 
@@ -61,7 +64,7 @@ def test_with_protection_who_comes_back_waits() -> None:
 
 
 def test_a_client_that_flaps_moves_queues_once_with_protection_and_each_time_without() -> None:
-    events = [Coming(1000 * turn, "c2", is_there=turn % 2 == 0) for turn in range(1, 11)]
+    events = [MembershipEvent(1000 * turn, "c2", is_there=turn % 2 == 0) for turn in range(1, 11)]
     without, with_it = _simulate(events), _simulate(events, 60_000)
     assert (without.share_count, without.move_count, without.twice_count) == (10, 40, 20)
     assert (with_it.share_count, with_it.move_count, with_it.twice_count) == (2, 8, 4)
@@ -69,21 +72,21 @@ def test_a_client_that_flaps_moves_queues_once_with_protection_and_each_time_wit
 
 
 def test_while_nobody_is_there_queues_have_no_owner() -> None:
-    alone = Scene(TWO.queues, ("c1",))
-    churn = _simulate(restarts(["c1"], every_ms=1000, down_ms=500, times=1, new_ids=False), scene=alone)
+    alone = GroupSnapshot(TWO.queues, ("c1",))
+    churn = _simulate(restarts(["c1"], every_ms=1000, down_ms=500, times=1, new_ids=False), snapshot=alone)
     assert (churn.unowned_ms, churn.move_count, churn.twice_count) == (8 * 500, 16, 0)
 
 
 def test_where_all_are_new_protection_does_not_leave_queues_alone() -> None:
-    alone = Scene(TWO.queues, ("c1",))
-    churn = _simulate(restarts(["c1"], every_ms=1000, down_ms=500, times=1, new_ids=False), 60_000, scene=alone)
+    alone = GroupSnapshot(TWO.queues, ("c1",))
+    churn = _simulate(restarts(["c1"], every_ms=1000, down_ms=500, times=1, new_ids=False), 60_000, snapshot=alone)
     assert churn.unowned_ms == 8 * 500
 
 
 def test_a_strategy_that_looks_back_is_told_who_has_what() -> None:
-    four = Scene(TWO.queues, ("c1", "c2", "c3", "c4"))
+    four = GroupSnapshot(TWO.queues, ("c1", "c2", "c3", "c4"))
     events = restarts(four.client_ids, every_ms=1000, down_ms=500, times=1, new_ids=False)
-    sticky, averagely = (_simulate(events, scene=four, strategy=name) for name in ("sticky", "averagely"))
+    sticky, averagely = (_simulate(events, snapshot=four, strategy=name) for name in ("sticky", "averagely"))
     assert sticky.move_count == 4 * 4 < averagely.move_count
 
 
@@ -94,14 +97,14 @@ def test_events_at_one_time_are_one_change() -> None:
         seen.append(shares)
         return find_strategy("averagely")
 
-    events = [Coming(1000, "c2", is_there=False), Coming(1000, "c3", is_there=True)]
+    events = [MembershipEvent(1000, "c2", is_there=False), MembershipEvent(1000, "c3", is_there=True)]
     churn = simulate(TWO, strategy_after, events, protection_ms=0)  # type: ignore[arg-type]
     assert len(seen) == 2
     assert (churn.share_count, churn.move_count) == (1, 4)
 
 
 def test_a_stranger_to_a_topics_brokers_stays_one_when_it_comes_back_under_another_id() -> None:
-    scene = Scene(TWO.queues, ("c1", "c2", "c3"), strangers={TWO.queues[0].topic: frozenset({"c3"})})
+    snapshot = GroupSnapshot(TWO.queues, ("c1", "c2", "c3"), strangers={TWO.queues[0].topic: frozenset({"c3"})})
     events = restarts(["c3"], every_ms=1000, down_ms=10, times=2, new_ids=True)
-    assert _simulate(events, scene=scene).move_count == 0
-    assert _simulate(events, scene=Scene(TWO.queues, ("c1", "c2", "c3"))).move_count > 0
+    assert _simulate(events, snapshot=snapshot).move_count == 0
+    assert _simulate(events, snapshot=GroupSnapshot(TWO.queues, ("c1", "c2", "c3"))).move_count > 0

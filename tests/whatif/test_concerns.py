@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.whatif.changes import Changes, QueueChange
-from rmqctl.whatif.looks import Looks
-from rmqctl.whatif.trying import Question, try_all
+from rmqctl.whatif.changes import QueueChange, TrialChanges
+from rmqctl.whatif.strategy_match import StrategyMatch
+from rmqctl.whatif.trials import TrialRequest, try_all
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.scripted import SILENCE
 
@@ -48,8 +48,8 @@ def test_members_that_share_differently() -> None:
     assert "Members allocate by averagely, circle: " in text_of(trial, "STRATEGIES_DIFFER")
     # Unknown strategy of the group that they could differ from.
     assert "NOT_AS_COMPUTED" not in codes(trial)
-    assert trial.looks is not None
-    assert trial.looks.as_told is None
+    assert trial.match is not None
+    assert trial.match.as_computed is None
     assert trial.outcome.strategy == "averagely"
 
 
@@ -97,7 +97,7 @@ def test_a_broker_that_does_not_answer() -> None:
     cluster.stop("broker-b")
     trial = tried_once(cluster, remove_clients=("c3",))
     assert text_of(trial, "SILENT_BROKERS").startswith("No answer from broker-b: ")
-    assert len(trial.scene.queues) == 8
+    assert len(trial.snapshot.queues) == 8
     assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("It is unknown how many messages of 2 moving queues ")
 
 
@@ -145,11 +145,11 @@ def test_a_topic_that_no_member_subscribes_to_tells_nothing_of_how_they_share() 
     cluster = sharing()
     for broker in cluster.brokers.values():
         broker.topics["U"] = [Queue(5) for _ in range(4)]
-    question = Question(fetch(cluster, "U").scene)
-    (trial,) = try_all([question], Changes(add_clients=("c4",)), (), {}, custom={}, resolvers={})
-    assert trial.looks == Looks(None, (), (), is_subscribed=False)
+    question = TrialRequest(fetch(cluster, "U").snapshot)
+    (trial,) = try_all([question], TrialChanges(add_clients=("c4",)), (), {}, custom={}, resolvers={})
+    assert trial.match == StrategyMatch(None, (), (), is_subscribed=False)
     # It moves from those who would have it, not from nobody.
-    assert len(trial.outcome.moved) < len(question.scene.queues)
+    assert len(trial.outcome.moved) < len(question.snapshot.queues)
     assert all(move.before for move in trial.outcome.moved)
     assert (
         text_of(trial, "NOT_SUBSCRIBED")
@@ -161,8 +161,8 @@ def test_a_strategy_that_nobody_here_knows_is_told_and_others_can_be_tried() -> 
     cluster = sharing(AS_CIRCLE, strategy="com.example.ByPrice@1")
     trial = tried_once(cluster, "circle")
     assert "Unknown strategy 'ByPrice'." in text_of(trial, "OWN_STRATEGY_UNKNOWN")
-    assert trial.looks is not None
-    assert (trial.looks.as_told, trial.looks.looks_like) == (None, ("circle",))
+    assert trial.match is not None
+    assert (trial.match.as_computed, trial.match.matching) == (None, ("circle",))
     # What they hold is known all the same.
     assert trial.outcome.moved == ()
 
@@ -210,8 +210,8 @@ def test_members_that_pop_share_as_brokers_do() -> None:
     pops = {MessageQueue("T", name, -1): 0 for name in ("broker-a", "broker-b")}
     trial = tried_once(group_cluster({"c1": says([], pops=pops), "c2": says([], pops=pops)}))
     assert trial.outcome.strategy == "pop-share"
-    assert trial.looks is not None
-    assert trial.looks.as_told is True
+    assert trial.match is not None
+    assert trial.match.as_computed is True
     assert trial.outcome.moved == trial.outcome.unowned == ()
     assert "POPPING" not in codes(trial)
     # Retry topics are pulled from, by whoever averagely gives them to.
@@ -219,8 +219,8 @@ def test_members_that_pop_share_as_brokers_do() -> None:
     cluster = group_cluster({"c1": says([retry], pops=pops), "c2": says([], pops=pops)})
     cluster.brokers["broker-a"].topics[RETRY] = [Queue()]
     with_retry = tried_once(cluster)
-    assert with_retry.looks is not None
-    assert with_retry.looks.as_told is True
+    assert with_retry.match is not None
+    assert with_retry.match.as_computed is True
     assert [retry in share for share in with_retry.outcome.after.values()] == [True, False]
     by_hand = tried_once(group_cluster({"c1": says([], pops=pops)}, consume_type="CONSUME_POP"), "averagely")
     assert "POPPING" in codes(by_hand)

@@ -5,7 +5,7 @@ import pytest
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment
-from rmqctl.whatif.outcome import Outcome, Spread, Unmeasured, Work, compute_balance, compute_outcome
+from rmqctl.whatif.outcome import Spread, TrialOutcome, Unmeasured, Work, compute_balance, compute_outcome
 
 Q = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(6)]
 WORK = Work(
@@ -13,7 +13,7 @@ WORK = Work(
 )
 
 
-def _compare(before: Assignment, after: Assignment, work: Work = WORK, **queues: list[MessageQueue]) -> Outcome:
+def _compare(before: Assignment, after: Assignment, work: Work = WORK, **queues: list[MessageQueue]) -> TrialOutcome:
     return compute_outcome("averagely", before, after, queues.get("now", Q), queues.get("had", Q), work)
 
 

@@ -26,9 +26,9 @@ def _refused(value: Any) -> UsageError:
 
 def test_one_group_is_queues_and_clients() -> None:
     (item,) = _parse(ITEM)
-    assert item.scene.queues == (MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1))
-    assert item.scene.client_ids == ("c1", "c2")
-    assert (item.strategy, item.site_of, item.scene.live) == (None, "-", None)
+    assert item.snapshot.queues == (MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1))
+    assert item.snapshot.client_ids == ("c1", "c2")
+    assert (item.strategy, item.site_of, item.snapshot.live) == (None, "-", None)
     assert (item.options.virtual_nodes, item.options.inner, item.options.configured) == (10, "averagely", None)
 
 
@@ -44,7 +44,7 @@ def test_options_have_rocketmqs_names() -> None:
     }  # fmt: skip
     (item,) = _parse({**ITEM, "options": options})
     found = item.options
-    first, second = item.scene.queues
+    first, second = item.snapshot.queues
     assert (found.virtual_nodes, found.rooms, found.configured) == (3, ("r1",), [first])
     assert (found.inner, found.share_count, found.weights, found.custom) == ("circle", 2, {second: 2.5}, {"any": [1]})
     assert item.site_of == {"broker-a": "east", "c1": "east"}
@@ -53,7 +53,7 @@ def test_options_have_rocketmqs_names() -> None:
 
 
 def test_clients_may_have_one_id_as_in_rocketmq() -> None:
-    assert _parse({**ITEM, "clients": ["c1", "c1"]})[0].scene.client_ids == ("c1", "c1")
+    assert _parse({**ITEM, "clients": ["c1", "c1"]})[0].snapshot.client_ids == ("c1", "c1")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_is_no_queue_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_it() -> None:
     (item,) = parse_spec(b"\xef\xbb\xbf" + json.dumps(ITEM).encode())
-    assert len(item.scene.queues) == len(QUEUES)
+    assert len(item.snapshot.queues) == len(QUEUES)
 
 
 def test_an_empty_list_names_no_group() -> None:

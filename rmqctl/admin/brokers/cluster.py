@@ -6,7 +6,7 @@ from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import NoBrokerError, RmqctlError
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.route import BrokerData, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.cluster_memory import with_routed_brokers
 from rmqctl.text.times import short_time
@@ -62,12 +62,12 @@ def _require_registered(client: Client, cluster: ClusterInfo) -> ClusterInfo:
     return cluster
 
 
-async def fetch_settings(client: Client, broker: Broker) -> dict[str, str]:
+async def fetch_settings(client: Client, broker: BrokerData) -> dict[str, str]:
     """Return a broker's configuration from its master or a slave. Raises the errors of Client.ask_broker()."""
     answer = await client.ask_broker(broker, headers.get_broker_config())
     return bodies.decode_properties_text(answer.command.body)
 
 
-async def settings_once(client: Client, broker: Broker) -> dict[str, str]:
+async def settings_once(client: Client, broker: BrokerData) -> dict[str, str]:
     """Return the same as fetch_settings(), but ask each broker only once."""
     return await client.once(("settings", broker.broker_name), lambda: fetch_settings(client, broker))

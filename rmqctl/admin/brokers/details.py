@@ -12,7 +12,7 @@ from rmqctl.admin.results import ask_any, not_found
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
+from rmqctl.model.route import MASTER_ID, BrokerData, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.broker_config import differing, redacted
@@ -29,7 +29,7 @@ class ReplicaDetails(Struct, frozen=True):
     one of the two did not answer. `table` is the runtime table as the broker reported it.
     """
 
-    broker: Broker
+    broker: BrokerData
     broker_id: int
     address: str
     version: str | None = None
@@ -84,7 +84,7 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
     return BrokerDetails(broker.broker_name, tuple(replicas), tuple(failures))
 
 
-def _find(cluster: ClusterInfo, wanted: str, address: str | None) -> tuple[Broker, dict[int, str]]:
+def _find(cluster: ClusterInfo, wanted: str, address: str | None) -> tuple[BrokerData, dict[int, str]]:
     """Return the broker, and its addresses to ask by broker id."""
     names = {broker.broker_name: broker for broker in cluster.brokers}
     places = {at: broker for broker in cluster.brokers for at in broker.addresses.values()}
@@ -107,7 +107,7 @@ async def _ask(client: Client, address: str) -> _Told:
     return _Told(runtime.version, bodies.decode_key_values(runtime.body), bodies.decode_properties_text(config.body))
 
 
-def _details(broker: Broker, broker_id: int, address: str, told: _Told, master: _Told | None) -> ReplicaDetails:
+def _details(broker: BrokerData, broker_id: int, address: str, told: _Told, master: _Told | None) -> ReplicaDetails:
     runtime = read_runtime(told.table, message_delay_level=told.config.get("messageDelayLevel"))
     return ReplicaDetails(
         broker=broker,

@@ -70,7 +70,7 @@ async def _timed(client: Client, address: str, command: Command) -> tuple[Comman
     return answer, round(shortest_s * 1000, 3)
 
 
-class Read(Struct, frozen=True):
+class ReadProbe(Struct, frozen=True):
     """A read request that rmqctl needs: the permission that a 5.x broker requires, and the commands that send it.
 
     `decode` reads the answer of tables that every broker has; without them, lists of the cluster are partial.
@@ -82,11 +82,11 @@ class Read(Struct, frozen=True):
     decode: Callable[[bytes], object] | None = None
 
 
-class BadReads(Struct, frozen=True):
+class FailedReads(Struct, frozen=True):
     """The reads that a broker refused, those that failed, and the number of reads that were tried."""
 
-    refused: list[Read]
-    failed: list[tuple[Read, RmqctlError]]
+    refused: list[ReadProbe]
+    failed: list[tuple[ReadProbe, RmqctlError]]
     read_count: int
 
     @property
@@ -95,21 +95,21 @@ class BadReads(Struct, frozen=True):
         return next((error for read, error in self.failed if read.decode is not None), None)
 
 
-def _reads() -> tuple[Read, ...]:
+def _reads() -> tuple[ReadProbe, ...]:
     """Return the read-only requests, for a topic and a group that every broker has."""
     group, topic = headers.TOOLS_CONSUMER_GROUP, _SELF_TEST_TOPIC
     group_get, topic_get, signature = f"Get on Group:{group}", f"Get on Topic:{topic}", "a valid signature"
     return (
-        Read(headers.get_broker_config(), signature, "broker show"),
-        Read(headers.get_broker_runtime(), signature, "cluster list, broker show", bodies.decode_key_values),
-        Read(headers.get_all_groups(), signature, "group list", bodies.decode_groups),
-        Read(headers.get_all_topic_configs(), signature, "topic list, group list", bodies.decode_topic_configs),
-        Read(headers.get_all_consumer_offsets(), signature, "group list", bodies.decode_consumer_offsets),
-        Read(headers.get_topic_stats(topic), topic_get, "topic status, offset show"),
-        Read(headers.get_connections(group), group_get, "group members, offset show"),
-        Read(headers.get_consume_stats(group), group_get, "offset show, group list"),
-        Read(headers.get_consume_time_span(topic, group), f"{topic_get}, {group_get}", "offset show"),
-        Read(
+        ReadProbe(headers.get_broker_config(), signature, "broker show"),
+        ReadProbe(headers.get_broker_runtime(), signature, "cluster list, broker show", bodies.decode_key_values),
+        ReadProbe(headers.get_all_groups(), signature, "group list", bodies.decode_groups),
+        ReadProbe(headers.get_all_topic_configs(), signature, "topic list, group list", bodies.decode_topic_configs),
+        ReadProbe(headers.get_all_consumer_offsets(), signature, "group list", bodies.decode_consumer_offsets),
+        ReadProbe(headers.get_topic_stats(topic), topic_get, "topic status, offset show"),
+        ReadProbe(headers.get_connections(group), group_get, "group members, offset show"),
+        ReadProbe(headers.get_consume_stats(group), group_get, "offset show, group list"),
+        ReadProbe(headers.get_consume_time_span(topic, group), f"{topic_get}, {group_get}", "offset show"),
+        ReadProbe(
             headers.pull_without_trace(topic, 0, 0, max_count=1),
             f"Sub on Topic:{topic}, Sub on Group:{group}",
             "message tail, message find, offset peek",
@@ -117,10 +117,10 @@ def _reads() -> tuple[Read, ...]:
     )
 
 
-async def fetch_bad_reads(client: Client, address: str) -> BadReads:
+async def fetch_bad_reads(client: Client, address: str) -> FailedReads:
     """Return the reads that a broker refuses or does not answer. Raises other errors of reads that are not tables."""
-    refused: list[Read] = []
-    failed: list[tuple[Read, RmqctlError]] = []
+    refused: list[ReadProbe] = []
+    failed: list[tuple[ReadProbe, RmqctlError]] = []
     reads = _reads()
     for read in reads:
         try:
@@ -136,7 +136,7 @@ async def fetch_bad_reads(client: Client, address: str) -> BadReads:
             elif not isinstance(error, BrokerError):
                 raise
             # else access was granted, and there was nothing to report
-    return BadReads(refused, failed, len(reads))
+    return FailedReads(refused, failed, len(reads))
 
 
 async def measure_clock(client: Client, address: str) -> SkewBounds | None:

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Mapping
 
 from rmqctl.client.core import Client
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.progress import retention_ms
 
 from .cluster import settings_once
 
 
-async def fetch_retention_ms(client: Client, broker: Broker) -> int | None:
+async def fetch_retention_ms(client: Client, broker: BrokerData) -> int | None:
     """Return how long a broker keeps a message at least, in ms; None when it does not report it. Asks once.
 
     For the runtime table, which contains the disk usage, a 5.4.0 broker needs 0.1 s. Raises the errors of
@@ -22,7 +22,7 @@ async def fetch_retention_ms(client: Client, broker: Broker) -> int | None:
     return await client.once(("retention", broker.broker_name), lambda: _fetch(client, broker))
 
 
-async def _fetch(client: Client, broker: Broker) -> int | None:
+async def _fetch(client: Client, broker: BrokerData) -> int | None:
     config, runtime_answer = await asyncio.gather(
         settings_once(client, broker), client.ask_broker(broker, headers.get_broker_runtime())
     )

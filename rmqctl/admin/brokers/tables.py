@@ -8,12 +8,12 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.cluster_memory import SeenQueues
 from rmqctl.model.group import GroupConfig
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import bodies, headers
 
 
-def note_configs(client: Client, tables: Mapping[Broker, Mapping[str, TopicConfig]]) -> None:
+def note_configs(client: Client, tables: Mapping[BrokerData, Mapping[str, TopicConfig]]) -> None:
     """Remember how many queues of each topic each broker has."""
     now_ms = client.clock.now_ms()
     for broker, table in tables.items():
@@ -22,7 +22,7 @@ def note_configs(client: Client, tables: Mapping[Broker, Mapping[str, TopicConfi
             client.sightings.told.setdefault(topic, {})[broker.broker_name] = seen
 
 
-async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, GroupConfig]]:
+async def fetch_configs(client: Client, brokers: Mapping[str, BrokerData]) -> Answers[str, dict[str, GroupConfig]]:
     """Return every group's configuration, by broker and group.
 
     Reads the list of all groups, once per broker: the request for one group (GET_SUBSCRIPTIONGROUP_CONFIG) creates a
@@ -31,7 +31,7 @@ async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answer
     return await ask_all(brokers, lambda name: fetch_configs_at(client, brokers[name]))
 
 
-async def fetch_configs_at(client: Client, broker: Broker) -> dict[str, GroupConfig]:
+async def fetch_configs_at(client: Client, broker: BrokerData) -> dict[str, GroupConfig]:
     """Return the configuration of every group on a broker, read once. Raises the errors of Client.ask_broker()."""
 
     async def ask() -> dict[str, GroupConfig]:
@@ -41,7 +41,7 @@ async def fetch_configs_at(client: Client, broker: Broker) -> dict[str, GroupCon
     return await client.once(("groups", broker.broker_name), ask)
 
 
-async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
+async def fetch_all_offsets(client: Client, broker: BrokerData) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
     """Return all groups' offsets on a broker, by group, topic and queue id; read once."""
 
     async def ask() -> Mapping[str, Mapping[str, Mapping[int, int]]]:
@@ -51,7 +51,7 @@ async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapp
     return await client.once(("all offsets", broker.broker_name), ask)
 
 
-async def fetch_topic_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:
+async def fetch_topic_configs(client: Client, broker: BrokerData) -> dict[str, TopicConfig]:
     """Return the configuration of every topic on a broker, read once. Raises the errors of Client.ask_broker()."""
 
     async def ask() -> dict[str, TopicConfig]:

@@ -10,7 +10,7 @@ from rmqctl.admin.groups.rules.backlog import Backlog, oldest_age_ms
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import ConsumeTimeSpan
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
@@ -23,7 +23,7 @@ class GroupAges(Struct, frozen=True):
     """Ages in ms by group that was asked for, None when the age for one of its queues is unknown."""
 
     by_group: Mapping[str, int | None]
-    failed: Mapping[tuple[Broker, str], RmqctlError]
+    failed: Mapping[tuple[BrokerData, str], RmqctlError]
 
     def is_asked(self, group: str) -> bool:
         """Return whether the age of the group was asked for."""
@@ -34,7 +34,7 @@ class GroupAges(Struct, frozen=True):
         return self.by_group.get(group)
 
 
-async def fetch_ages(client: Client, brokers: Sequence[Broker], backlogs: Mapping[str, Backlog]) -> GroupAges:
+async def fetch_ages(client: Client, brokers: Sequence[BrokerData], backlogs: Mapping[str, Backlog]) -> GroupAges:
     """Return the ages of unread messages, largest lags first, with a bounded number of requests.
 
     Groups whose lag is not fully known are left out: their oldest message may be on a broker that did not answer.
@@ -50,7 +50,7 @@ async def fetch_ages(client: Client, brokers: Sequence[Broker], backlogs: Mappin
         chosen.append(name)
     places = [(by_name[part.broker_name], part.topic, name) for name in chosen for part in behind[name].behind]
 
-    async def ask(place: tuple[Broker, str, str]) -> Mapping[int, ConsumeTimeSpan]:
+    async def ask(place: tuple[BrokerData, str, str]) -> Mapping[int, ConsumeTimeSpan]:
         broker, topic, group = place
         answer = await client.ask_broker(broker, headers.get_consume_time_span(topic, group))
         return {mq.queue_id: span for mq, span in bodies.decode_consume_time_span(answer.command.body).items()}

@@ -12,30 +12,30 @@ from rmqctl.admin.results import slave_failures
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers, writes
 from rmqctl.protocol.versions import V5_5_0
 
 from .names import require_group
 
 
-async def read_configs(client: Client, broker: Broker) -> dict[str, GroupConfig]:
+async def read_configs(client: Client, broker: BrokerData) -> dict[str, GroupConfig]:
     """Return every group's configuration; always asks the master, as a slave's copy can be old."""
     answer = await client.ask(client.require_master(broker), headers.get_all_groups())
     return bodies.decode_groups(answer.body)
 
 
-async def write_config(client: Client, broker: Broker, body: Mapping[str, Any]) -> None:
+async def write_config(client: Client, broker: BrokerData, body: Mapping[str, Any]) -> None:
     """Write a complete configuration. The request may reach the broker twice, which does no harm."""
     await client.ask(client.require_master(broker), writes.update_group(body))
 
 
-async def delete_group(client: Client, broker: Broker, group: str, *, with_offsets: bool) -> None:
+async def delete_group(client: Client, broker: BrokerData, group: str, *, with_offsets: bool) -> None:
     """Delete a configuration and, `with_offsets`, all offsets. May reach the broker twice, which does no harm."""
     await client.ask(client.require_master(broker), writes.delete_group(group, with_offsets=with_offsets))
 
 
-async def makes_deleted_again(client: Client, broker: Broker) -> bool:
+async def recreates_deleted_groups(client: Client, broker: BrokerData) -> bool:
     """Return whether a broker immediately recreates, with defaults, a group that is deleted without its offsets.
 
     5.5.0 does: it then checks whether the group consumes lite topics, and the check creates it, unless

@@ -19,7 +19,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic, is_system_group
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import headers
@@ -107,14 +107,14 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
 
 
 async def _pick(
-    client: Client, patterns: Sequence[str], having: set[str], tables: Answers[Broker, dict[str, TopicConfig]]
+    client: Client, patterns: Sequence[str], having: set[str], tables: Answers[BrokerData, dict[str, TopicConfig]]
 ) -> tuple[str, ...]:
     configs = await fetch_configs(client, {broker.broker_name: broker for broker in tables.ok})
     known = having | {name for table in configs.ok.values() for name in table if not is_system_group(name)}
     return pick("Group", patterns, known, by_broker_name(tables.failed) | dict(configs.failed))
 
 
-async def _fetch_held(client: Client, broker: Broker, config: TopicConfig, since_ms: int) -> HeldLetters:
+async def _fetch_held(client: Client, broker: BrokerData, config: TopicConfig, since_ms: int) -> HeldLetters:
     stats = await fetch_topic_stats(client, broker, config.topic)
     filled = {} if stats is None else {id_: each for id_, each in stats.queues.items() if each.message_count}
     held = HeldLetters(broker.broker_name, config, sum(each.message_count for each in filled.values()), 0)
@@ -154,7 +154,7 @@ async def _count_since(client: Client, address: str, mq: MessageQueue, queue: To
 
 
 async def _add_retention(
-    client: Client, tables: Mapping[Broker, object], held: Mapping[str, list[HeldLetters]]
+    client: Client, tables: Mapping[BrokerData, object], held: Mapping[str, list[HeldLetters]]
 ) -> list[Failure]:
     """Add the retention of the brokers that have dead letters. Return the failures."""
     names = {each.broker_name for found in held.values() for each in found if each.count}

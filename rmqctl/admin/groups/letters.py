@@ -11,7 +11,7 @@ from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.names import dead_letter_topic
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 
 from .tables import GroupTables
 
@@ -30,7 +30,7 @@ class LetterCounts(Struct, frozen=True):
     """The dead letters of the requested groups. `failed` is by broker and dead-letter topic."""
 
     by_group: Mapping[str, LetterCount]
-    failed: Mapping[tuple[Broker, str], RmqctlError]
+    failed: Mapping[tuple[BrokerData, str], RmqctlError]
 
 
 def sum_letters(counts: Iterable[LetterCount]) -> LetterCount:
@@ -40,18 +40,20 @@ def sum_letters(counts: Iterable[LetterCount]) -> LetterCount:
     return LetterCount(sum(each.count for each in every), last_at_ms)
 
 
-async def count_letters(client: Client, broker: Broker, group: str) -> LetterCount:
+async def count_letters(client: Client, broker: BrokerData, group: str) -> LetterCount:
     """Return a group's dead letters on a broker."""
     queues = (await fetch_queue_offsets(client, broker, dead_letter_topic(group))).values()
     return sum_letters(LetterCount(queue.message_count, queue.last_update_at_ms) for queue in queues)
 
 
-async def fetch_letters(client: Client, tables: Mapping[Broker, GroupTables], groups: Sequence[str]) -> LetterCounts:
+async def fetch_letters(
+    client: Client, tables: Mapping[BrokerData, GroupTables], groups: Sequence[str]
+) -> LetterCounts:
     """Count the dead letters of groups, in this order, with a bounded number of requests.
 
     Only brokers with the group's dead-letter topic are asked. Groups beyond the bound are missing from the result.
     """
-    places: list[tuple[Broker, str]] = []
+    places: list[tuple[BrokerData, str]] = []
     chosen: list[str] = []
     for group in groups:
         own = [(broker, group) for broker, table in tables.items() if dead_letter_topic(group) in (table.topics or {})]

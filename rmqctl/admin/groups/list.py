@@ -18,7 +18,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, GroupState, Proxies
 from rmqctl.model.names import is_system_group
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.route import BrokerData, ClusterInfo
 from rmqctl.text.wildcards import is_pattern
 from rmqctl.text.words import counted
 
@@ -27,7 +27,7 @@ from .held_queues import find_held_elsewhere
 from .letters import fetch_letters
 from .members import fetch_connections, find_proxies
 from .summary import GroupSummary, ListFacts, consumed_topics, summarise
-from .tables import fetch_queues_cut_off, fetch_tables
+from .tables import fetch_removed_queues, fetch_tables
 
 
 class GroupList(Struct, frozen=True):
@@ -72,7 +72,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     with_members = {name for (_, name), found in member_answers.ok.items() if found is not None}
     topic_answers, cut_queues, letters = await asyncio.gather(
         ask_all(topic_places, lambda place: fetch_queue_offsets(client, *place)),
-        fetch_queues_cut_off(client, shown, tables.ok),
+        fetch_removed_queues(client, shown, tables.ok),
         # Groups with members first: dead letters arrive there.
         fetch_letters(client, tables.ok, sorted(shown, key=lambda name: name not in with_members)),
     )
@@ -80,7 +80,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
         note_configs(client, {broker: table.topics for broker, table in tables.ok.items() if table.topics is not None})
     held_failures = _held_failures(elsewhere)
     # Any group may have members and offsets on a missing broker, not only those whose members reported it.
-    gone = {Broker("", each.broker_name or "", {}): each.error for each in held_failures}
+    gone = {BrokerData("", each.broker_name or "", {}): each.error for each in held_failures}
     facts = ListFacts(
         tables.ok, {**tables.failed, **gone}, member_answers, consumed, topic_answers, cut_queues, letters
     )
@@ -121,7 +121,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
 
 
 async def _find_elsewhere(
-    client: Client, cluster: ClusterInfo, members: Mapping[tuple[Broker, str], GroupConnections | None]
+    client: Client, cluster: ClusterInfo, members: Mapping[tuple[BrokerData, str], GroupConnections | None]
 ) -> dict[str, set[MessageQueue]]:
     """Return by group the queues that members hold on brokers that are not registered."""
     groups: dict[str, dict[str, GroupConnections]] = {}
@@ -143,7 +143,7 @@ def _held_failures(elsewhere: Mapping[str, set[MessageQueue]]) -> list[Failure]:
     ]
 
 
-def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what: str) -> list[Failure]:
+def _first_of_each_broker(failed: Mapping[tuple[BrokerData, str], RmqctlError], what: str) -> list[Failure]:
     """Return one failure per broker: a broker that stops fails a thousand requests for one reason."""
     by_broker: dict[str, list[tuple[str, RmqctlError]]] = {}
     for (broker, name), error in failed.items():

@@ -16,7 +16,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, unseen_reason
@@ -27,13 +27,15 @@ from .names import require_group
 RELAYED_AT_ONCE = 8
 
 
-async def fetch_connections(client: Client, broker: Broker, group: str) -> GroupConnections | None:
+async def fetch_connections(client: Client, broker: BrokerData, group: str) -> GroupConnections | None:
     """Return the members of a group that are connected to a broker, None when there are none."""
     _, found = await fetch_placed_connections(client, broker, group)
     return found
 
 
-async def fetch_placed_connections(client: Client, broker: Broker, group: str) -> tuple[str, GroupConnections | None]:
+async def fetch_placed_connections(
+    client: Client, broker: BrokerData, group: str
+) -> tuple[str, GroupConnections | None]:
     """Return the address that answered, a master's or slave's, and the members there, None without members."""
     try:
         answer = await client.ask_broker(broker, headers.get_connections(group))
@@ -56,8 +58,8 @@ async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnec
 
 async def find_proxies(
     client: Client,
-    brokers: Iterable[Broker],
-    fetch: Callable[[Broker], Awaitable[GroupConnections | None]] | None = None,
+    brokers: Iterable[BrokerData],
+    fetch: Callable[[BrokerData], Awaitable[GroupConnections | None]] | None = None,
 ) -> tuple[Proxies, list[Failure]]:
     """Return whether proxies are connected to any broker, and the failures when the result is UNTOLD.
 
@@ -65,7 +67,7 @@ async def find_proxies(
     not a failure: the result only matters for groups without a visible member.
     """
 
-    async def fetch_once(broker: Broker) -> GroupConnections | None:
+    async def fetch_once(broker: BrokerData) -> GroupConnections | None:
         return await client.once(
             ("proxies", broker.broker_name), lambda: fetch_connections(client, broker, PROXY_GROUP)
         )

@@ -12,7 +12,7 @@ from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.names import is_system_group
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.text.names import closest
 from rmqctl.text.wildcards import is_pattern
@@ -26,7 +26,7 @@ async def find_bound_topic(client: Client, group: str) -> str | None:
 
 
 async def require_group(
-    client: Client, group: str, brokers: Mapping[str, Broker], failed_brokers: Mapping[str, RmqctlError]
+    client: Client, group: str, brokers: Mapping[str, BrokerData], failed_brokers: Mapping[str, RmqctlError]
 ) -> Answers[str, dict[str, GroupConfig]]:
     """Return all configurations. Raises NotFoundError when no broker has a configuration or an offset of the group.
 
@@ -69,7 +69,7 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
         return tuple(dict.fromkeys(patterns)), []
     cluster = await fetch_cluster(client)
 
-    async def ask(broker: Broker) -> set[str]:
+    async def ask(broker: BrokerData) -> set[str]:
         return {*await fetch_configs_at(client, broker), *await fetch_all_offsets(client, broker)}
 
     found = await ask_any(cluster.brokers, ask)

@@ -12,12 +12,12 @@ from rmqctl.admin.topics.queues import find_route
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.retry_places import RetryPlace
 
 
-async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, Broker]) -> dict[str, RetryPlace]:
+async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, BrokerData]) -> dict[str, RetryPlace]:
     """Return each broker as a destination of a group's failed messages, with None for unreported facts.
 
     Reads each broker's configuration and that of its groups (once for all groups), and the retry topic's route.
@@ -34,7 +34,7 @@ async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, B
 
 
 def _place(
-    broker: Broker,
+    broker: BrokerData,
     settings: Mapping[str, str] | None,
     groups: Mapping[str, GroupConfig] | None,
     route: TopicRoute | None,

@@ -22,7 +22,7 @@ from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, Grou
 from rmqctl.model.names import RETRY_PREFIX, dead_letter_topic
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
@@ -33,7 +33,7 @@ from .letters import LetterCount, LetterCounts
 from .tables import GroupTables
 
 # Min and max by queue id, by broker and topic.
-_TopicAnswers = Answers[tuple[Broker, str], Mapping[int, TopicOffset]]
+_TopicAnswers = Answers[tuple[BrokerData, str], Mapping[int, TopicOffset]]
 
 
 class GroupSummary(Struct, frozen=True):
@@ -85,9 +85,9 @@ class ListFacts(Struct, frozen=True):
     topics no longer have.
     """
 
-    tables: Mapping[Broker, GroupTables]
-    failed: Mapping[Broker, RmqctlError]
-    members: Answers[tuple[Broker, str], GroupConnections | None]
+    tables: Mapping[BrokerData, GroupTables]
+    failed: Mapping[BrokerData, RmqctlError]
+    members: Answers[tuple[BrokerData, str], GroupConnections | None]
     consumed: Mapping[str, frozenset[str]]
     topics: _TopicAnswers
     cut_queues: Answers[MessageQueue, TopicOffset]
@@ -137,7 +137,7 @@ class ListFacts(Struct, frozen=True):
                     found.setdefault(topic, []).append(broker.broker_name)
         return {topic: tuple(sorted(names)) for topic, names in sorted(found.items())}
 
-    def untold(self, name: str) -> Unknown | None:
+    def unread_reason(self, name: str) -> Unknown | None:
         """Return why a part of the facts about a group is missing, None when they are complete."""
         asked = [self.topics.failed.get((broker, topic)) for broker in self.tables for topic in self.consumed[name]]
         asked += [self.members.failed.get((broker, name)) for broker in self.tables]
@@ -152,7 +152,7 @@ class ListFacts(Struct, frozen=True):
             return reason_of(errors)
         return Unknown.NOT_REPORTED if any(table.topics is None for table in self.tables.values()) else None
 
-    def _part(self, broker: Broker, name: str, topic: str) -> TopicPart:
+    def _part(self, broker: BrokerData, name: str, topic: str) -> TopicPart:
         table, queues = self.tables[broker], self.topics.ok.get((broker, topic))
         return TopicPart(
             broker_name=broker.broker_name,
@@ -180,7 +180,7 @@ class ListFacts(Struct, frozen=True):
 
 
 def _connected(
-    name: str, brokers: Iterable[Broker], members: Answers[tuple[Broker, str], GroupConnections | None]
+    name: str, brokers: Iterable[BrokerData], members: Answers[tuple[BrokerData, str], GroupConnections | None]
 ) -> list[GroupConnections]:
     return [found for broker in brokers if (found := members.ok.get((broker, name))) is not None]
 
@@ -251,7 +251,7 @@ def summarise(
         closed_brokers=facts.closed_brokers(name),
         unserved_brokers=facts.unserved_brokers(name),
         letters=letters,
-        unchecked=unchecked_parts(state, unseen, facts.untold(name), are_letters_asked=letters is not None),
+        unchecked=unchecked_parts(state, unseen, facts.unread_reason(name), are_letters_asked=letters is not None),
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
         lite_bind_topic=bound_topic(table.configs.get(name) for table in tables.values()),
@@ -260,8 +260,8 @@ def summarise(
 
 def consumed_topics(
     names: Iterable[str],
-    tables: Mapping[Broker, GroupTables],
-    members: Answers[tuple[Broker, str], GroupConnections | None],
+    tables: Mapping[BrokerData, GroupTables],
+    members: Answers[tuple[BrokerData, str], GroupConnections | None],
 ) -> dict[str, frozenset[str]]:
     """Return by group the topics in which it may have unread messages, including its retry topics.
 

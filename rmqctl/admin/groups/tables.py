@@ -18,7 +18,7 @@ from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig
 
@@ -35,7 +35,7 @@ class GroupTables(Struct, frozen=True):
     topics: Mapping[str, TopicConfig] | None
 
 
-async def fetch_tables(client: Client, broker: Broker) -> tuple[GroupTables, Failure | None]:
+async def fetch_tables(client: Client, broker: BrokerData) -> tuple[GroupTables, Failure | None]:
     """Return a broker's tables, and the failure when its topics are missing."""
     configured, stored, topics = await asyncio.gather(
         fetch_configs_at(client, broker),
@@ -47,8 +47,8 @@ async def fetch_tables(client: Client, broker: Broker) -> tuple[GroupTables, Fai
     return tables, next(iter(failed), None)
 
 
-async def fetch_queues_cut_off(
-    client: Client, names: Sequence[str], tables: Mapping[Broker, GroupTables]
+async def fetch_removed_queues(
+    client: Client, names: Sequence[str], tables: Mapping[BrokerData, GroupTables]
 ) -> Answers[MessageQueue, TopicOffset]:
     """Return queues for which the groups have offsets, but which their (existing) topics no longer have."""
     queues = {
@@ -59,11 +59,11 @@ async def fetch_queues_cut_off(
         for topic, queue_id in find_leftovers(table.offsets.get(name, {}), table.topics)
         if topic in table.topics
     }
-    return await fetch_cut_queues(client, {broker.broker_name: broker for broker in tables}, sorted(queues))
+    return await fetch_removed_queue_ends(client, {broker.broker_name: broker for broker in tables}, sorted(queues))
 
 
-async def fetch_cut_queues(
-    client: Client, brokers: Mapping[str, Broker], queues: Iterable[MessageQueue]
+async def fetch_removed_queue_ends(
+    client: Client, brokers: Mapping[str, BrokerData], queues: Iterable[MessageQueue]
 ) -> Answers[MessageQueue, TopicOffset]:
     """Return the min and max offsets of queues of existing topics; both are 0 when the queue is empty."""
 

@@ -10,7 +10,7 @@ from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -27,7 +27,7 @@ _FULL_ANSWER_COUNT = 32
 _HIDDEN = f" The message may be waiting in {DELAY_TOPIC} or {TIMER_TOPIC}, which this account is not allowed to read."
 
 
-class Indexed(Struct, frozen=True):
+class IndexedMessages(Struct, frozen=True):
     """Messages of all brokers, oldest first, and the failures.
 
     `is_cut`: there may be older ones, beyond the limit. `crowded` names brokers whose index has more entries for one
@@ -46,7 +46,9 @@ class Indexed(Struct, frozen=True):
         return _HIDDEN if self.hides_waiting else ""
 
 
-async def find_indexed(client: Client, route: TopicRoute, wanted: MessageFilter, *, limit: int | None) -> Indexed:
+async def find_indexed(
+    client: Client, route: TopicRoute, wanted: MessageFilter, *, limit: int | None
+) -> IndexedMessages:
     """Return the newest messages of a topic with a key (wanted.key), at most `limit`."""
     key = wanted.key
     if key is None:
@@ -57,7 +59,7 @@ async def find_indexed(client: Client, route: TopicRoute, wanted: MessageFilter,
     is_cut = any(page.is_cut for page in answers.ok.values())
     if limit is not None and len(found) > limit:
         found, is_cut = found[-limit:], True
-    return Indexed(
+    return IndexedMessages(
         found=tuple(found),
         failures=tuple(Failure(broker.broker_name, "index of keys", error) for broker, error in answers.failed.items()),
         is_cut=is_cut,
@@ -66,8 +68,8 @@ async def find_indexed(client: Client, route: TopicRoute, wanted: MessageFilter,
 
 
 async def _ask_broker(
-    client: Client, broker: Broker, topic: str, wanted: MessageFilter, key: str, limit: int | None
-) -> Indexed:
+    client: Client, broker: BrokerData, topic: str, wanted: MessageFilter, key: str, limit: int | None
+) -> IndexedMessages:
     """Read the index backwards, one answer at a time: each contains the newest entries up to a time."""
     begin_ms = max(0, (wanted.since_ms or 0) - _INDEX_STEP_MS)
     end_ms = _END_OF_TIME_MS if wanted.until_ms is None else wanted.until_ms
@@ -92,17 +94,17 @@ async def _ask_broker(
         if not page or (not new and len(page) < max(largest_count, _FULL_ANSWER_COUNT)):
             break
         if limit is not None and len(found) >= limit:
-            return Indexed(tuple(found), (), is_cut=True)
+            return IndexedMessages(tuple(found), (), is_cut=True)
         if new:
             end_ms = min(end_ms, min(message.stored_at_ms for message in page))
         else:
             # This second has more entries than an answer can contain: the others cannot be read.
             is_crowded = True
             end_ms = min(message.stored_at_ms for message in page) - _INDEX_STEP_MS
-    return Indexed(tuple(found), (), is_cut=is_crowded, crowded=(broker.broker_name,) if is_crowded else ())
+    return IndexedMessages(tuple(found), (), is_cut=is_crowded, crowded=(broker.broker_name,) if is_crowded else ())
 
 
-def _found(broker: Broker, topic: str, message: StoredMessage) -> FoundMessage:
+def _found(broker: BrokerData, topic: str, message: StoredMessage) -> FoundMessage:
     return FoundMessage(MessageQueue(topic, broker.broker_name, message.queue_id), message.queue_offset, message)
 
 

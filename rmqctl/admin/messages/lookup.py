@@ -9,11 +9,11 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import all_failed, failed_by_name, not_found, slave_failures
 from rmqctl.admin.topics.queues import QueueChoice, chosen_queues, fetch_route
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_untold
+from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.net.address import format_address
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
@@ -23,13 +23,13 @@ from rmqctl.protocol.message_id import OffsetId, decode_client_id, decode_offset
 from .filter import MessageFilter
 from .pull import FoundMessage, pull_queue
 from .spans import QueueSpan, fetch_spans
-from .waiting import find_indexed_or_waiting
+from .wait_lookup import find_indexed_or_waiting
 
 # A unique key belongs to one message and its retries; more results than this are a user's mistake.
 _SAME_ID_COUNT = 1_000
 
 
-class Lookup:
+class LookupReport:
     """The messages found for several ids, and the failures."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Lookup:
         self.is_cut = False
 
 
-async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Lookup:
+async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> LookupReport:
     """Return the messages with these ids, in their order.
 
     A broker's id is looked up on the broker whose address it contains, if that is part of this cluster. All other ids,
@@ -48,7 +48,7 @@ async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Look
     for text in ids:
         decode_id(text)
     cluster = await fetch_cluster(client)
-    lookup = Lookup()
+    lookup = LookupReport()
     for text in ids:
         try:
             found, failures = await _find_by_id(client, cluster.brokers, text, topic)
@@ -86,7 +86,7 @@ def decode_id(text: str, *, hint: str = _BY_KEY) -> OffsetId | None:
 
 
 async def _find_by_id(
-    client: Client, brokers: tuple[Broker, ...], text: str, topic: str | None
+    client: Client, brokers: tuple[BrokerData, ...], text: str, topic: str | None
 ) -> tuple[list[FoundMessage], list[Failure]]:
     offset_id = decode_id(text)
     address = format_address(offset_id.host, offset_id.port) if offset_id is not None else ""
@@ -108,8 +108,8 @@ async def _find_by_id(
             raise NotFoundError(
                 f"A message at offset {offset_id and offset_id.commit_log_offset} of", address, hint=hint
             )
-        if offset_id is not None and (untold := await find_untold(client)):
-            gone = not_found(NotFoundError(f"Message {text}: its broker", address), untold)
+        if offset_id is not None and (unread := await find_silent_servers(client)):
+            gone = not_found(NotFoundError(f"Message {text}: its broker", address), unread)
             raise gone.reworded(gone.sentence, hint="If it is a unique key, give its topic with --topic.")
         raise UsageError(
             f"{text} is a unique key, or an id from a broker outside this cluster, so --topic is required.",
@@ -127,10 +127,10 @@ async def _find_by_id(
 
 async def not_indexed(client: Client, error: NotFoundError, topic: str, failures: Sequence[Failure]) -> RmqctlError:
     """Return the error for a message that is not in a topic's indexes, or that of unreadable indexes."""
-    return not_found(error, failed_by_name(failures) | await find_untold(client, topic))
+    return not_found(error, failed_by_name(failures) | await find_silent_servers(client, topic))
 
 
-async def _view(client: Client, owner: Broker, topic: str | None, offset_id: OffsetId) -> FoundMessage | None:
+async def _view(client: Client, owner: BrokerData, topic: str | None, offset_id: OffsetId) -> FoundMessage | None:
     """Return the message at a position of a broker's commit log, None when no message starts there."""
     try:
         answer = await client.ask_broker(owner, headers.view_message(topic or "", offset_id.commit_log_offset))
@@ -150,7 +150,7 @@ async def _view(client: Client, owner: Broker, topic: str | None, offset_id: Off
     return None
 
 
-async def find_by_place(client: Client, topic: str, queue: QueueChoice, first_offset: int, count: int) -> Lookup:
+async def find_by_offset(client: Client, topic: str, queue: QueueChoice, first_offset: int, count: int) -> LookupReport:
     """Return messages of one queue from an offset on. Raises NotFoundError for an offset without a message."""
     route = await fetch_route(client, topic)
     queues = chosen_queues(route, [queue])
@@ -164,7 +164,7 @@ async def find_by_place(client: Client, topic: str, queue: QueueChoice, first_of
     span = spans[0]
     if not span.min_offset <= first_offset < span.max_offset:
         raise NotFoundError(f"Offset {first_offset} of", str(span.mq), hint=_range_hint(span))
-    lookup = Lookup()
+    lookup = LookupReport()
 
     def unreadable(queue_offset: int, error: RmqctlError) -> None:
         lookup.found.append(FoundMessage(span.mq, queue_offset, None, error))

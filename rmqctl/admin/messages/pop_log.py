@@ -14,8 +14,8 @@ from rmqctl.model.names import TIMER_TOPIC
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers, writes
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.message_wait import REAL_QUEUE_ID, REAL_TOPIC
 from rmqctl.rules.pop_checkpoints import REVIVE_PREFIX, PopHindrance, PopRecords
-from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
 
 from .pull import pull_queue
 

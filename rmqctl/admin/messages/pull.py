@@ -13,12 +13,12 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import RemoteProtocolError, RmqctlError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.waiting import Wait
+from rmqctl.rules.message_wait import Wait
 
 PULL_ANSWERS = frozenset(
     {
@@ -250,7 +250,7 @@ async def pull_one_by_one(
 
 
 async def fetch_tag_codes(
-    client: Client, broker: Broker, mq: MessageQueue, queue_offset: int, count: int
+    client: Client, broker: BrokerData, mq: MessageQueue, queue_offset: int, count: int
 ) -> tuple[int, ...]:
     """Return the tag hashes of up to `count` messages from an offset on; empty when the offset does not exist.
 

@@ -13,7 +13,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies, headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.waiting import REAL_TOPIC
+from rmqctl.rules.message_wait import REAL_TOPIC
 
 _MOST_COPIES = 64
 _END_OF_TIME_MS = 2**63 - 1

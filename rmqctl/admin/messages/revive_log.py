@@ -7,11 +7,11 @@ from rmqctl.admin.results import all_or_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.pop_checkpoints import REVIVE_PREFIX, Unrevived, due_ms
+from rmqctl.rules.pop_checkpoints import REVIVE_PREFIX, UnrevivedRecords, due_ms
 
 from .pull import fetch_one
 
@@ -19,7 +19,7 @@ from .pull import fetch_one
 _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 
 
-async def fetch_unrevived(client: Client, broker: Broker) -> Unrevived:
+async def fetch_unrevived(client: Client, broker: BrokerData) -> UnrevivedRecords:
     """Return what waits in a broker's revive queues; empty for a broker without such queues.
 
     Raises the errors of Client.ask_broker(), and RemoteProtocolError for an unreadable message.
@@ -29,7 +29,7 @@ async def fetch_unrevived(client: Client, broker: Broker) -> Unrevived:
         answer = await client.ask_broker(broker, headers.get_consume_stats(_REVIVE_GROUP, topic))
     except BrokerError as error:
         if error.code == ResponseCode.TOPIC_NOT_EXIST:
-            return Unrevived()
+            return UnrevivedRecords()
         raise
     behind = {
         mq: wrapper
@@ -37,7 +37,7 @@ async def fetch_unrevived(client: Client, broker: Broker) -> Unrevived:
         if mq.broker_name == broker.broker_name and wrapper.broker_offset > wrapper.consumer_offset
     }
     if not behind:
-        return Unrevived()
+        return UnrevivedRecords()
     skew = await measure_clock(client, answer.address)
 
     async def first(mq: MessageQueue) -> StoredMessage | None:
@@ -46,7 +46,7 @@ async def fetch_unrevived(client: Client, broker: Broker) -> Unrevived:
     heads = all_or_failed(await ask_all(behind, first))
     now_ms = client.clock.now_ms() + (0 if skew is None else skew.low_ms)
     due = [due_ms(head.tags, bytes(head.body), head.stored_at_ms) for head in heads.values() if head is not None]
-    return Unrevived(
+    return UnrevivedRecords(
         sum(wrapper.broker_offset - wrapper.consumer_offset for wrapper in behind.values()),
         max([0, *(now_ms - at_ms for at_ms in due)]),
     )

@@ -13,8 +13,8 @@ from rmqctl.client.producer import Producer
 from rmqctl.errors import RefusedError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage, SendResult
-from rmqctl.rules.sending import writable_queues
+from rmqctl.model.send_result import OutgoingMessage, SendResult
+from rmqctl.rules.send_queues import writable_queues
 from rmqctl.text.names import one_of
 from rmqctl.text.words import counted
 
@@ -22,7 +22,7 @@ from rmqctl.text.words import counted
 PRODUCER_GROUP = "rmqctl"
 
 
-class Sent(Struct):
+class SendReport(Struct):
     """The messages stored so far, in the given order, and why the rest is not."""
 
     stored: list[tuple[OutgoingMessage, SendResult]] = field(default_factory=list)
@@ -48,8 +48,9 @@ async def fetch_targets(client: Client, topic: str, choice: QueueChoice | None) 
 
 
 async def send_all(
-    client: Client, topic: str, messages: Sequence[OutgoingMessage], sent: Sent, *, mq: MessageQueue | None = None,
-    in_batches: bool = False, at_once: int = 1, on_progress: Callable[[int], object] = lambda _: None,
+    client: Client, topic: str, messages: Sequence[OutgoingMessage], sent: SendReport, *,
+    mq: MessageQueue | None = None, in_batches: bool = False, at_once: int = 1,
+    on_progress: Callable[[int], object] = lambda _: None,
 ) -> None:  # fmt: skip
     """Send messages, in batches or `at_once` concurrently, adding stored ones to `sent`; stop at the first failure.
 
@@ -76,7 +77,7 @@ async def send_all(
 
 
 async def _send_some(
-    producer: Producer, topic: str, messages: Sequence[OutgoingMessage], sent: Sent, mq: MessageQueue | None
+    producer: Producer, topic: str, messages: Sequence[OutgoingMessage], sent: SendReport, mq: MessageQueue | None
 ) -> None:
     """Send some messages concurrently. Raises the most important error when one of them fails."""
     answers = await ask_all(range(len(messages)), lambda index: producer.send_message(topic, messages[index], mq=mq))

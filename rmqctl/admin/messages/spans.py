@@ -12,7 +12,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.protocol import headers
 from rmqctl.rules.store_times import TimeOrder
 
@@ -76,7 +76,7 @@ def _too_narrow() -> RmqctlError:
 
 
 async def fetch_span(
-    client: Client, broker: Broker, mq: MessageQueue, since_ms: int | None = None, until_ms: int | None = None
+    client: Client, broker: BrokerData, mq: MessageQueue, since_ms: int | None = None, until_ms: int | None = None
 ) -> QueueSpan:
     """Return one queue's span, the whole queue without times. Raises the errors of Client.ask_broker()."""
     lowest, highest = await asyncio.gather(

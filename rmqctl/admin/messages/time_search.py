@@ -17,7 +17,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.store_times import TimeOrder, Wanted, evenly, is_rising, may_hold, near_first, widest_drop
+from rmqctl.rules.store_times import TimeOrder, TimeTarget, evenly, is_rising, may_hold, near_first, widest_drop
 
 from .pull import ALL, PULL_ANSWERS, pull_queue, pull_request
 
@@ -38,7 +38,7 @@ class FirstSince(NamedTuple):
     order: TimeOrder
 
 
-class Cut(NamedTuple):
+class OffsetSpan(NamedTuple):
     """The offsets that contain a span of time, from first_offset up to, not including, end_offset."""
 
     first_offset: int
@@ -76,7 +76,7 @@ async def find_first_since(
     if is_rising(queue.seen):
         return FirstSince(found, TimeOrder.RISING)
     try:
-        first_offset = await queue.read(Wanted(at_ms))
+        first_offset = await queue.read(TimeTarget(at_ms))
         if first_offset is not None and (found is None or first_offset < found.queue_offset):
             found = await queue.message_at(first_offset)
     except (_TooMuchError, RemoteProtocolError):
@@ -84,18 +84,20 @@ async def find_first_since(
     return FirstSince(found, TimeOrder.READ)
 
 
-async def find_end(client: Client, address: str, mq: MessageQueue, at_ms: int, min_offset: int, max_offset: int) -> Cut:
+async def find_end(
+    client: Client, address: str, mq: MessageQueue, at_ms: int, min_offset: int, max_offset: int
+) -> OffsetSpan:
     """Return the offsets up to the last message stored before `at_ms`. Raises the errors of fetch_message_at()."""
     queue = _Queue(client, address, mq, min_offset, max_offset)
     found = await queue.halve(at_ms)
     end_offset = max_offset if found is None else found.queue_offset
-    return await queue.cut(Cut(min_offset, end_offset), None, at_ms)
+    return await queue.cut(OffsetSpan(min_offset, end_offset), None, at_ms)
 
 
 async def fetch_cut(
     client: Client, address: str, mq: MessageQueue, bounds: tuple[int, int], *,
     since_ms: int | None = None, until_ms: int | None = None,
-) -> Cut:  # fmt: skip
+) -> OffsetSpan:  # fmt: skip
     """Return the offsets that contain all messages stored from since_ms to until_ms, between the bounds of a queue.
 
     They may include one more message at each end. 4.9 answers a search by time with any message of that ms, else with
@@ -110,7 +112,7 @@ async def fetch_cut(
         found = await client.ask(address, headers.search_offset(mq.topic, mq.queue_id, until_ms + 1))
         end_offset = max(first_offset, min(max_offset, headers.int_field(found, "offset") + 1))
     queue = _Queue(client, address, mq, min_offset, max_offset)
-    return await queue.cut(Cut(first_offset, end_offset), since_ms, None if until_ms is None else until_ms + 1)
+    return await queue.cut(OffsetSpan(first_offset, end_offset), since_ms, None if until_ms is None else until_ms + 1)
 
 
 class _TooMuchError(Exception):
@@ -196,7 +198,7 @@ class _Queue:
             await self.message_at(middle)
             drop = widest_drop({at: delays_ms[at] for at in (drop[0], middle, drop[1]) if at in delays_ms}, least_ms=1)
 
-    async def cut(self, cut: Cut, since_ms: int | None, before_ms: int | None) -> Cut:
+    async def cut(self, cut: OffsetSpan, since_ms: int | None, before_ms: int | None) -> OffsetSpan:
         """Return the cut of a search by time, widened to messages that it misses when times do not rise."""
         if since_ms is not None:
             await self.look(cut.first_offset, self._min_offset)
@@ -206,15 +208,15 @@ class _Queue:
             return cut
         first_offset, end_offset = cut.first_offset, cut.end_offset
         try:
-            if since_ms is not None and (first := await self.read(Wanted(since_ms))) is not None:
+            if since_ms is not None and (first := await self.read(TimeTarget(since_ms))) is not None:
                 first_offset = min(first_offset, first)
-            if before_ms is not None and (last := await self.read(Wanted(before_ms, is_last=True))) is not None:
+            if before_ms is not None and (last := await self.read(TimeTarget(before_ms, is_last=True))) is not None:
                 end_offset = max(end_offset, last + 1)
         except (_TooMuchError, RemoteProtocolError):
-            return Cut(first_offset, end_offset, TimeOrder.HALVED)
-        return Cut(first_offset, end_offset, TimeOrder.READ)
+            return OffsetSpan(first_offset, end_offset, TimeOrder.HALVED)
+        return OffsetSpan(first_offset, end_offset, TimeOrder.READ)
 
-    async def read(self, wanted: Wanted) -> int | None:
+    async def read(self, wanted: TimeTarget) -> int | None:
         """Return the offset of the wanted message, None when none matches; `seen` shows where to read.
 
         Raises _TooMuchError, and the errors of pull_queue().
@@ -227,7 +229,7 @@ class _Queue:
             return offsets[0]
         return await self._read_between(offsets, wanted)
 
-    async def _read_between(self, offsets: list[int], wanted: Wanted) -> int | None:
+    async def _read_between(self, offsets: list[int], wanted: TimeTarget) -> int | None:
         """Return the offset of the wanted message after the first of these, which does not match, up to the last."""
         for before, after in pairwise(offsets):
             first_offset, end_offset = min(before, after) + 1, max(before, after)

@@ -10,10 +10,10 @@ from rmqctl.admin.messages.rules.trace import trace_steps
 from rmqctl.admin.results import all_failed, all_or_failed, ask_all, not_found, slave_failures
 from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_untold
+from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.trace import TraceRecord, TraceStep
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage
@@ -55,7 +55,7 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
     except NotFoundError:
         hint = f"{_ENABLE} and brokers with traceTopicEnable=true, or give another topic with --trace-topic."
         error = NotFoundError("The trace topic", trace_topic, hint=hint)
-        raise not_found(error, await find_untold(client, trace_topic)) from None
+        raise not_found(error, await find_silent_servers(client, trace_topic)) from None
     indexed = await find_indexed(client, route, MessageFilter(key=wanted), limit=_MAX_MESSAGES)
     if indexed.failures and len(indexed.failures) == len(route.brokers):
         raise all_failed(failure.error for failure in indexed.failures)
@@ -75,7 +75,7 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
     if not records and not failures:
         hint = f"{_ENABLE}, try again in some seconds, or give another topic with --trace-topic."
         error = NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
-        raise not_found(error, await find_untold(client, trace_topic))
+        raise not_found(error, await find_silent_servers(client, trace_topic))
     return Trace(tuple(steps), failures, unreadable_count, indexed.crowded, indexed.is_cut)
 
 
@@ -140,7 +140,7 @@ def _deleted(topic: str, kept: _Kept) -> RmqctlError:
     return error
 
 
-async def _fetch_kept(client: Client, broker: Broker, topic: str) -> _Kept:
+async def _fetch_kept(client: Client, broker: BrokerData, topic: str) -> _Kept:
     queues = await fetch_queue_offsets(client, broker, topic)
 
     async def ask(queue_id: int) -> int:

@@ -33,7 +33,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.names import is_system_group
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
@@ -41,7 +41,7 @@ from rmqctl.text.wildcards import is_pattern, matching
 from rmqctl.text.words import counted
 
 from .group import fetch_view, find_hidden
-from .reading import BrokerView, GroupProgress, Reading, conclude
+from .reading import BrokerView, GroupProgress, GroupReading, conclude
 from .retry_topics import with_retry_topics
 from .stored import fetch_stored_offsets
 
@@ -70,7 +70,7 @@ class FleetProgress(Struct, frozen=True):
 class _Found(Struct, frozen=True):
     """The results of the first requests: brokers by name, their tables of stored offsets, and the selected groups."""
 
-    brokers: Mapping[str, Broker]
+    brokers: Mapping[str, BrokerData]
     tables: Answers[str, _Table]
     names: tuple[str, ...]
     failures: tuple[Failure, ...]
@@ -144,10 +144,10 @@ class _Reader:
         self._silent_counts = Counter[str]()
         self.seen_topics: set[str] = set()
 
-    async def read(self, group: str, topics: Sequence[str]) -> Reading | None:
+    async def read(self, group: str, topics: Sequence[str]) -> GroupReading | None:
         """Read a group, None for one without any of the topics. Raises the errors of require_group()."""
         first = await ask_any(self._found.brokers, lambda name: self._ask_group(name, group))
-        reading = Reading(
+        reading = GroupReading(
             views=first.ok,
             failed_brokers=first.failed,
             asked_topics=tuple(topics),
@@ -186,7 +186,7 @@ class _Reader:
             unanswered.append(error)
             raise
 
-    async def _ask_members(self, group: str, reading: Reading) -> None:
+    async def _ask_members(self, group: str, reading: GroupReading) -> None:
         through: dict[str, str] = {}
         for view in reading.views.values():
             for member in view.connections.members if view.connections is not None else ():
@@ -208,7 +208,7 @@ class _Reader:
                 self._silent_counts[address] += is_timeout or isinstance(error, DeadlineError)
                 raise
 
-    async def _find_routes(self, reading: Reading) -> None:
+    async def _find_routes(self, reading: GroupReading) -> None:
         found = await ask_all(reading.topics, self._client.route)
         reading.routes = found.ok
         # A retry topic is created at the first failure; a deleted topic leaves its offsets behind.
@@ -217,7 +217,7 @@ class _Reader:
         }
         reading.failures += [Failure(None, f"route of {topic}", error) for topic, error in reading.unrouted.items()]
 
-    async def _ask_topics(self, reading: Reading) -> None:
+    async def _ask_topics(self, reading: GroupReading) -> None:
         """Read min and max offsets, once per topic for all groups.
 
         They are always newer than the table, so that no stored offset exceeds a max only because it was read later.
@@ -227,7 +227,7 @@ class _Reader:
         answers = await ask_all(places, lambda place: self._ask_topic(*place))
         for found in answers.ok.values():
             reading.topic_offsets.update(found)
-        reading.untold_bounds |= answers.failed
+        reading.failed_bounds |= answers.failed
         reading.failures += [
             Failure(name, f"min and max offsets of {topic}", error)
             for (name, topic), error in answers.failed.items()
@@ -241,7 +241,7 @@ class _Reader:
 
         return await self._client.once(("topic stats", broker_name, topic), ask)
 
-    async def _settle(self, group: str, reading: Reading) -> None:
+    async def _settle(self, group: str, reading: GroupReading) -> None:
         """Fill reading.stored for queues whose offset consume stats leave open: 0 or missing."""
         open_queues: dict[str, list[MessageQueue]] = {}
         for mq in reading.queues():
@@ -260,10 +260,10 @@ class _Reader:
                 )
 
         settled = await ask_all(open_queues, settle)
-        reading.untold_stored |= settled.failed
+        reading.failed_stored |= settled.failed
         reading.failures += [Failure(name, "stored offsets", error) for name, error in settled.failed.items()]
 
-    async def _ask_proxies(self, reading: Reading) -> None:
+    async def _ask_proxies(self, reading: GroupReading) -> None:
         brokers = [view.broker for view in reading.views.values()]
         reading.proxies, failures = await find_proxies(self._client, brokers)
         if not reading.connections():

@@ -21,14 +21,14 @@ from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import reason_of
 from rmqctl.text.wildcards import is_pattern
 
-from .reading import BrokerView, GroupProgress, Reading, conclude
+from .reading import BrokerView, GroupProgress, GroupReading, conclude
 from .retry_topics import with_retry_topics
 from .stored import fetch_stored_offsets
 
@@ -60,7 +60,9 @@ async def fetch_matching_progress(
     return of_matching(groups, answers, failures), failures
 
 
-async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, only_consumed: bool = False) -> Reading:
+async def read_group(
+    client: Client, group: str, topics: Sequence[str] = (), *, only_consumed: bool = False
+) -> GroupReading:
     """Return all facts for a group's progress. Raises the errors of fetch_group_progress().
 
     `only_consumed`: ignore topics that the group does not consume, even when they are named.
@@ -71,7 +73,7 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
         fetch_cluster(client), asyncio.gather(*(fetch_route(client, topic) for topic in names))
     )
     first = await ask_any(cluster.brokers, lambda broker: fetch_view(client, broker, group))
-    reading = Reading(
+    reading = GroupReading(
         views={broker.broker_name: view for broker, view in first.ok.items()},
         failed_brokers={broker.broker_name: error for broker, error in first.failed.items()},
         failures=[Failure(broker.broker_name, "offsets", error) for broker, error in first.failed.items()],
@@ -102,36 +104,36 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
         _ask_retention(client, reading),
         _ask_proxies(client, reading),
     )
-    untold = _topics_of_members(reading) - reading.topics
-    if untold and not topics:
-        untold = await with_retry_topics(client, group, untold, reading.failures) - reading.topics
-        reading.topics |= untold
+    new_topics = _topics_of_members(reading) - reading.topics
+    if new_topics and not topics:
+        new_topics = await with_retry_topics(client, group, new_topics, reading.failures) - reading.topics
+        reading.topics |= new_topics
         await _find_routes(client, reading, list(reading.routes.values()))
-        await _ask_topics(client, group, reading, untold)
+        await _ask_topics(client, group, reading, new_topics)
     reading.hidden = find_hidden(client, reading)
     note_held(client, reading.orphans())
     reading.failures += slave_failures(client)
     return reading
 
 
-def find_hidden(client: Client, reading: Reading) -> dict[str, Unknown]:
+def find_hidden(client: Client, reading: GroupReading) -> dict[str, Unknown]:
     """Return by topic why it may have queues without a row; the key "" means topics whose names are unknown.
 
     The memory of the cluster excludes topics that a missing broker does not have; routes do so for a silent broker.
     """
     missing = {name: error for name, error in reading.failed_brokers.items() if isinstance(error, NotRegisteredError)}
-    untold = {topic: [error] for topic, error in reading.unrouted.items()}
+    errors = {topic: [error] for topic, error in reading.unrouted.items()}
     for topic in sorted(reading.topics - client.expectation.topics.keys()):
-        untold.setdefault(topic, []).extend(
+        errors.setdefault(topic, []).extend(
             error for name, error in missing.items() if not reading.has_queues(topic, name)
         )
     if not reading.asked_topics:
-        untold[""] = [*reading.failed_brokers.values()]
+        errors[""] = [*reading.failed_brokers.values()]
     held = {mq.topic: Unknown.BROKER_NOT_REGISTERED for mq in reading.orphans()}
-    return {topic: reason_of(errors) for topic, errors in untold.items() if errors} | held
+    return {topic: reason_of(failed) for topic, failed in errors.items() if failed} | held
 
 
-def _topics_of_members(reading: Reading) -> frozenset[str]:
+def _topics_of_members(reading: GroupReading) -> frozenset[str]:
     """Return the topics that members report to consume.
 
     When members subscribe to different topics, brokers only report those of the last heartbeat.
@@ -141,12 +143,12 @@ def _topics_of_members(reading: Reading) -> frozenset[str]:
     return frozenset(subscribed | {mq.topic for info in infos for mq in info.process_queues})
 
 
-async def _ask_topics(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
+async def _ask_topics(client: Client, group: str, reading: GroupReading, topics: frozenset[str]) -> None:
     """Read all facts about the queues of some topics."""
     await asyncio.gather(_ask_places(client, group, reading, topics), _settle_zeros(client, group, reading, topics))
 
 
-async def fetch_view(client: Client, broker: Broker, group: str) -> BrokerView:
+async def fetch_view(client: Client, broker: BrokerData, group: str) -> BrokerView:
     """Return what one broker reports about a group. Raises the errors of Client.ask_broker()."""
     stats, connections = await asyncio.gather(
         client.ask_broker(broker, headers.get_consume_stats(group)), fetch_connections(client, broker, group)
@@ -160,7 +162,7 @@ async def fetch_view(client: Client, broker: Broker, group: str) -> BrokerView:
     )
 
 
-async def _find_routes(client: Client, reading: Reading, known: Sequence[TopicRoute]) -> None:
+async def _find_routes(client: Client, reading: GroupReading, known: Sequence[TopicRoute]) -> None:
     routes = {route.topic: route for route in known}
     found = await ask_all(reading.topics - set(routes), client.route)
     reading.routes = {**routes, **found.ok}
@@ -170,7 +172,7 @@ async def _find_routes(client: Client, reading: Reading, known: Sequence[TopicRo
     reading.failures += [Failure(None, f"route of {topic}", error) for topic, error in unrouted.items()]
 
 
-async def _ask_places(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
+async def _ask_places(client: Client, group: str, reading: GroupReading, topics: frozenset[str]) -> None:
     """Read min and max offsets and message ages of the topics on every broker that has them."""
     queues = [mq for mq in reading.queues() if mq.topic in topics]
     places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in reading.views})
@@ -190,8 +192,8 @@ async def _ask_places(client: Client, group: str, reading: Reading, topics: froz
         reading.topic_offsets.update(found)
     for spans in ages.ok.values():
         reading.spans.update(spans)
-    reading.untold_bounds |= offsets.failed
-    reading.untold_ages |= ages.failed
+    reading.failed_bounds |= offsets.failed
+    reading.failed_ages |= ages.failed
     for what, failed in (("min and max offsets", offsets.failed), ("message ages", ages.failed)):
         reading.failures += [
             Failure(name, f"{what} of {topic}", error)
@@ -200,7 +202,7 @@ async def _ask_places(client: Client, group: str, reading: Reading, topics: froz
         ]
 
 
-async def _ask_members(client: Client, group: str, reading: Reading) -> None:
+async def _ask_members(client: Client, group: str, reading: GroupReading) -> None:
     through = {view.address: view.connections for view in reading.views.values() if view.connections is not None}
     reading.running = await fetch_running_infos(client, group, through)
     reading.failures += [
@@ -208,13 +210,13 @@ async def _ask_members(client: Client, group: str, reading: Reading) -> None:
     ]
 
 
-async def _ask_proxies(client: Client, reading: Reading) -> None:
+async def _ask_proxies(client: Client, reading: GroupReading) -> None:
     reading.proxies, failures = await find_proxies(client, [view.broker for view in reading.views.values()])
     if not reading.connections():
         reading.failures += failures
 
 
-async def _settle_zeros(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
+async def _settle_zeros(client: Client, group: str, reading: GroupReading, topics: frozenset[str]) -> None:
     """Fill reading.stored for queues whose offset the first answers leave open: 0 or missing."""
     open_queues: dict[str, list[MessageQueue]] = {}
     for mq in reading.queues():
@@ -229,11 +231,11 @@ async def _settle_zeros(client: Client, group: str, reading: Reading, topics: fr
         )
 
     settled = await ask_all(open_queues, settle)
-    reading.untold_stored |= settled.failed
+    reading.failed_stored |= settled.failed
     reading.failures += [Failure(name, "stored offsets", error) for name, error in settled.failed.items()]
 
 
-async def _ask_retention(client: Client, reading: Reading) -> None:
+async def _ask_retention(client: Client, reading: GroupReading) -> None:
     """Read the retention of brokers that have unread messages.
 
     Only of those: for the runtime table, which contains the disk usage, a 5.4.0 broker needs 0.1 s.

@@ -14,14 +14,14 @@ from rmqctl.model.group import (
     CONSUME_POP,
     GroupConnections,
     GroupState,
-    ProcessQueue,
+    ProcessQueueInfo,
     Proxies,
     RunningInfo,
 )
 from rmqctl.model.names import RETRY_PREFIX, is_pop_retry_topic
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
@@ -69,7 +69,7 @@ class GroupProgress(Struct, frozen=True):
 class BrokerView(Struct, frozen=True):
     """One broker's first answers about the group. `connections`: None when no member is connected there."""
 
-    broker: Broker
+    broker: BrokerData
     address: str
     version: int
     stats: ConsumeStats
@@ -81,11 +81,11 @@ class BrokerView(Struct, frozen=True):
         return wrapper.consumer_offset if wrapper is not None and wrapper.consumer_offset > 0 else None
 
 
-class Reading(Struct):
+class GroupReading(Struct):
     """Everything that was read, by queue, broker name or client id. `stored` are offsets that were read separately.
 
-    `untold_bounds` and `untold_ages` are, by broker and topic, why min and max offsets and message ages are missing;
-    `untold_stored` why stored offsets are. `unrouted` is by topic why its route could not be read. `hidden` is as in
+    `failed_bounds` and `failed_ages` are, by broker and topic, why min and max offsets and message ages are missing;
+    `failed_stored` why stored offsets are. `unrouted` is by topic why its route could not be read. `hidden` is as in
     GroupProgress.
     """
 
@@ -100,9 +100,9 @@ class Reading(Struct):
     retention_ms: dict[str, int] = field(default_factory=dict)
     running: Answers[str, RunningInfo] = field(default_factory=lambda: Answers({}, {}))
     failures: list[Failure] = field(default_factory=list)
-    untold_bounds: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
-    untold_ages: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
-    untold_stored: dict[str, RmqctlError] = field(default_factory=dict)
+    failed_bounds: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
+    failed_ages: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
+    failed_stored: dict[str, RmqctlError] = field(default_factory=dict)
     proxies: Proxies = Proxies.ABSENT
     unrouted: dict[str, RmqctlError] = field(default_factory=dict)
     hidden: Mapping[str, Unknown] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class Reading(Struct):
 _READ_FROM_BROKER = ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "lastTimestamp", "headAgeMs")
 
 
-def conclude(group: str, reading: Reading) -> GroupProgress:
+def conclude(group: str, reading: GroupReading) -> GroupProgress:
     """Compute the rows from the facts that were read."""
     connected = reading.connections()
     client_ids = {member.client_id for item in connected for member in item.members}
@@ -210,7 +210,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
     )
 
 
-def _missing_brokers(reading: Reading) -> list[Failure]:
+def _missing_brokers(reading: GroupReading) -> list[Failure]:
     names = sorted({mq.broker_name for mq in reading.orphans()} - reading.failed_brokers.keys())
     reason = "not registered with the name server, but members hold its queues"
     return [Failure(name, "offsets", UnreachableError(name, reason)) for name in names]
@@ -226,7 +226,7 @@ def _counted(failure: Failure, rows: Sequence[QueueProgress]) -> Failure:
     )
 
 
-def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
+def _notes(reading: GroupReading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
     notes = []
     if is_broadcasting:
         notes.append("Members of a broadcasting group store their offsets locally, so brokers cannot report its lag.")
@@ -250,7 +250,7 @@ def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str
     return notes
 
 
-def _is_unused_retry_queue(mq: MessageQueue, reading: Reading) -> bool:
+def _is_unused_retry_queue(mq: MessageQueue, reading: GroupReading) -> bool:
     """Return whether this is a retry queue that never had a message or an offset; mqadmin omits those too."""
     view = reading.views.get(mq.broker_name)
     if view is None or not mq.topic.startswith(RETRY_PREFIX) or mq in view.stats.queues:
@@ -259,7 +259,7 @@ def _is_unused_retry_queue(mq: MessageQueue, reading: Reading) -> bool:
     return reading.stored.get(mq) is None and (offsets is None or offsets.max_offset == 0)
 
 
-def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> QueueReading:
+def _read_queue(mq: MessageQueue, reading: GroupReading, *, has_members: bool) -> QueueReading:
     """Return the facts about one queue, with a reason for each that is missing."""
     reasons: dict[str, Unknown] = {}
     client_ids, held = _owners(mq, reading, reasons, has_members=has_members)
@@ -279,13 +279,13 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         if consumer_offset is None:
             is_none = mq in reading.stored
             reasons["consumerOffset"] = (
-                Unknown.NEVER_COMMITTED if is_none else _reason(reading.untold_stored.get(mq.broker_name))
+                Unknown.NEVER_COMMITTED if is_none else _reason(reading.failed_stored.get(mq.broker_name))
             )
     place = mq.broker_name, mq.topic
     if offsets is None:
-        reasons["minOffset"] = _reason(reading.untold_bounds.get(place))
+        reasons["minOffset"] = _reason(reading.failed_bounds.get(place))
     if span is None:
-        reasons["headAgeMs"] = _reason(reading.untold_ages.get(place))
+        reasons["headAgeMs"] = _reason(reading.failed_ages.get(place))
     # Consume stats contain the max offset and the group's offset of the same moment ...
     max_offset = wrapper.broker_offset if wrapper else offsets.max_offset if offsets else None
     if mq in reading.stored and max_offset is not None and offsets is not None:
@@ -306,7 +306,7 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
             else _no_last_message(min_offset, max_offset, consumer_offset)
         )
     window = pull_window(reading.running.ok[client_ids[0]].properties if client_ids else {})
-    holders: list[ProcessQueue | None] = [*held] or [None]
+    holders: list[ProcessQueueInfo | None] = [*held] or [None]
     up_to, source = max(
         (pulled_to(pull_offset, holder, max_offset, window) for holder in holders),
         key=lambda found: -1 if found[0] is None else found[0],
@@ -348,13 +348,13 @@ def _no_last_message(min_offset: int | None, max_offset: int | None, consumer_of
 
 
 def _owners(
-    mq: MessageQueue, reading: Reading, reasons: dict[str, Unknown], *, has_members: bool
-) -> tuple[tuple[str, ...], list[ProcessQueue]]:
+    mq: MessageQueue, reading: GroupReading, reasons: dict[str, Unknown], *, has_members: bool
+) -> tuple[tuple[str, ...], list[ProcessQueueInfo]]:
     """Return the clients that report holding a queue now, and the process queue of each."""
     # A popping client may hold all queues of a broker together, as queue -1.
     any_queue = mq._replace(queue_id=-1)
     owners: list[str] = []
-    held: list[ProcessQueue] = []
+    held: list[ProcessQueueInfo] = []
     for client_id, info in sorted(reading.running.ok.items()):
         process_queue = info.process_queues.get(mq)
         if process_queue is not None and not process_queue.dropped:

@@ -10,14 +10,14 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import V5_0_0
 
 
 async def fetch_stored_offsets(
-    client: Client, broker: Broker, group: str, queues: Sequence[MessageQueue], *, version: int | None = None
+    client: Client, broker: BrokerData, group: str, queues: Sequence[MessageQueue], *, version: int | None = None
 ) -> dict[MessageQueue, int | None]:
     """Return the stored offset of each queue on one broker, None without one.
 
@@ -32,7 +32,7 @@ async def fetch_stored_offsets(
     return {mq: offset for mq, (offset, _) in zip(queues, answers, strict=True)}
 
 
-async def _ask(client: Client, broker: Broker, group: str, mq: MessageQueue) -> tuple[int | None, int]:
+async def _ask(client: Client, broker: BrokerData, group: str, mq: MessageQueue) -> tuple[int | None, int]:
     """Return one stored offset, and the version of the broker."""
     try:
         answer = await client.ask_broker(broker, headers.query_consumer_offset(group, mq.topic, mq.queue_id))
@@ -46,14 +46,14 @@ async def _ask(client: Client, broker: Broker, group: str, mq: MessageQueue) -> 
 
 
 async def _from_table(
-    client: Client, broker: Broker, group: str, queues: Sequence[MessageQueue]
+    client: Client, broker: BrokerData, group: str, queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, int | None]:
     answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
     table = bodies.decode_consumer_offsets(answer.command.body).groups.get(group, {})
     return {mq: table.get(mq.topic, {}).get(mq.queue_id) for mq in queues}
 
 
-class GroupTable(Struct, frozen=True):
+class StoredGroup(Struct, frozen=True):
     """All offsets that a broker stores for a group, also for topics that no longer exist.
 
     `is_kept`: the broker has entries for the group, possibly only entries without an offset.
@@ -63,7 +63,7 @@ class GroupTable(Struct, frozen=True):
     is_kept: bool
 
 
-async def fetch_group_table(client: Client, broker: Broker, group: str) -> GroupTable:
+async def fetch_group_table(client: Client, broker: BrokerData, group: str) -> StoredGroup:
     """Return what a broker's master stores for a group; a slave's copy can be old.
 
     Raises the errors of Client.ask(), and UnreachableError for a broker without a master.
@@ -71,7 +71,7 @@ async def fetch_group_table(client: Client, broker: Broker, group: str) -> Group
     answer = await client.ask(client.require_master(broker), headers.get_all_consumer_offsets())
     stored = bodies.decode_consumer_offsets(answer.body)
     offsets = by_queue(broker.broker_name, stored.groups.get(group, {}))
-    return GroupTable(offsets, bool(offsets) or group in stored.emptied)
+    return StoredGroup(offsets, bool(offsets) or group in stored.emptied)
 
 
 def by_queue(broker_name: str, offsets: Mapping[str, Mapping[int, int]]) -> dict[MessageQueue, int]:

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from rmqctl.client.core import Client
-from rmqctl.errors import UnreachableError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, writes
-
-
-def require_master(broker: Broker) -> str:
-    """Return the master's address. Raises UnreachableError without one: writes to a slave are lost."""
-    if broker.master_address is None:
-        raise UnreachableError(broker.broker_name, "no master is registered")
-    return broker.master_address
 
 
 async def store_offset(client: Client, address: str, group: str, mq: MessageQueue, offset: int) -> bool:

@@ -7,14 +7,14 @@ from typing import Any
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import bodies, headers, writes
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 
 
-async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, Any] | None:
+async def read_topic(client: Client, broker: BrokerData, topic: str) -> dict[str, Any] | None:
     """Return all fields of TopicConfig from the master, None when it does not have the topic."""
     address = client.require_master(broker)
 
@@ -25,12 +25,12 @@ async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, An
     return None if answer is None else bodies.decode_topic_fields(topic, answer.body)
 
 
-async def write_topic(client: Client, broker: Broker, config: Mapping[str, Any]) -> None:
+async def write_topic(client: Client, broker: BrokerData, config: Mapping[str, Any]) -> None:
     """Write the fields of TopicConfig, except its attributes. May reach the broker twice, which does no harm."""
     await client.ask(client.require_master(broker), writes.update_topic(config))
 
 
-async def fetch_topic_config(client: Client, broker: Broker, topic: str) -> TopicConfig | None:
+async def fetch_topic_config(client: Client, broker: BrokerData, topic: str) -> TopicConfig | None:
     """Return a broker's configuration of a topic, None when it does not have the topic.
 
     A slave answers if the master does not.

@@ -11,10 +11,10 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_topic_configs, note_configs
 from rmqctl.admin.results import ask_all, ask_any, by_broker_name, pick, slave_failures
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_untold
+from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
-from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.route import BrokerData, ClusterInfo
 from rmqctl.model.topic import TopicConfig, TopicFinding, TopicKind
 from rmqctl.rules.cluster_memory import topics_of_missing
 from rmqctl.rules.topics import compare_with_route, config_findings, kind_of, own_topics
@@ -71,7 +71,7 @@ async def fetch_topic_list(
     if among:
         known = list(matching(among, known))
     if patterns:
-        wanted = pick("Topic", patterns, known, await find_untold(client) | by_broker_name(tables.failed))
+        wanted = pick("Topic", patterns, known, await find_silent_servers(client) | by_broker_name(tables.failed))
     else:
         wanted = tuple(topic for topic in known if with_system or kind_of(topic, own) in _SHOWN_UNASKED)
     configs = {
@@ -113,7 +113,7 @@ def _findings(
 async def _compare_routes(
     client: Client,
     cluster: ClusterInfo,
-    tables: Mapping[Broker, Mapping[str, TopicConfig]],
+    tables: Mapping[BrokerData, Mapping[str, TopicConfig]],
     topics: frozenset[str],
     failures: list[Failure],
 ) -> dict[str, list[TopicFinding]]:
@@ -139,7 +139,7 @@ async def _compare_routes(
 
 async def _fetch_all_stats(
     client: Client,
-    tables: Mapping[Broker, Mapping[str, TopicConfig]],
+    tables: Mapping[BrokerData, Mapping[str, TopicConfig]],
     topics: Sequence[str],
     failures: list[Failure],
 ) -> dict[str, dict[str, TopicStats]]:

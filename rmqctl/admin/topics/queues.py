@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.admin.results import not_found
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_untold
+from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.queue import MessageQueue
@@ -65,9 +65,9 @@ async def fetch_route(client: Client, topic: str) -> TopicRoute:
     try:
         route = await client.route(topic)
     except NotFoundError:
-        untold = await find_untold(client, topic)
-        like = () if untold else closest(topic, await client.topic_names())
-        raise not_found(NotFoundError("Topic", topic, suggestions=like), untold) from None
+        unread = await find_silent_servers(client, topic)
+        like = () if unread else closest(topic, await client.topic_names())
+        raise not_found(NotFoundError("Topic", topic, suggestions=like), unread) from None
     if not route.queue_data and route.missing:
         error = not_registered(route.brokers[0], client.clock.now_ms())
         names = ", ".join(data.broker_name for data in route.missing)

@@ -11,7 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.client.name_servers import unanswered
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
-from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.route import BrokerData, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping, TopicFinding
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
@@ -30,7 +30,7 @@ class RoutePart(Struct, frozen=True):
     """
 
     data: QueueData
-    broker: Broker | None
+    broker: BrokerData | None
     mapping: StaticMapping | None
     name_servers: tuple[str, ...]
     findings: tuple[TopicFinding, ...]
@@ -123,7 +123,7 @@ async def _fetch_order_conf(client: Client, address: str, topic: str) -> str | N
 
 def _parts(routes: Mapping[str, TopicRoute], answering: tuple[str, ...]) -> list[RoutePart]:
     """Merge equal answers, broker by broker; different answers stay separate parts."""
-    said: list[tuple[QueueData, Broker | None, StaticMapping | None, list[str]]] = []
+    said: list[tuple[QueueData, BrokerData | None, StaticMapping | None, list[str]]] = []
     for address, route in routes.items():
         brokers = {broker.broker_name: broker for broker in route.brokers}
         mappings = {mapping.broker_name: mapping for mapping in route.mappings}

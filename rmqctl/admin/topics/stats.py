@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
@@ -21,19 +21,19 @@ class TopicStats(Struct, frozen=True):
     put_tps: float | None
 
 
-async def fetch_topic_stats(client: Client, broker: Broker, topic: str) -> TopicStats | None:
+async def fetch_topic_stats(client: Client, broker: BrokerData, topic: str) -> TopicStats | None:
     """Return a broker's statistics of a topic's queues; None when it does not have the topic."""
     body = await _ask(client, broker, topic)
     return None if body is None else TopicStats(_queues(body), bodies.decode_topic_put_tps(body))
 
 
-async def fetch_queue_offsets(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:
+async def fetch_queue_offsets(client: Client, broker: BrokerData, topic: str) -> Mapping[int, TopicOffset]:
     """Return min and max by queue id; empty for a topic that was deleted and left its offsets behind."""
     body = await _ask(client, broker, topic)
     return {} if body is None else _queues(body)
 
 
-async def _ask(client: Client, broker: Broker, topic: str) -> bytes | None:
+async def _ask(client: Client, broker: BrokerData, topic: str) -> bytes | None:
     """Return the body of the answer, None when the broker does not have the topic."""
     try:
         return (await client.ask_broker(broker, headers.get_topic_stats(topic))).command.body

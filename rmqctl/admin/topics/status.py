@@ -12,12 +12,12 @@ from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, not_found, slave_failures
 from rmqctl.admin.rules.retry_topics import owner_of_retry_topic
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_untold
+from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.route import BrokerData, QueueData, TopicRoute
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig, TopicFinding
 from rmqctl.protocol import bodies, headers
@@ -134,7 +134,7 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
     )
 
 
-async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[Broker, _Told]) -> tuple[str, ...]:
+async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[BrokerData, _Told]) -> tuple[str, ...]:
     """Return the groups that are bound to a topic with lite topics, sorted; empty for other topics."""
     if not any(each.config is not None and is_parent(each.config) for each in told.values()):
         return ()
@@ -143,24 +143,24 @@ async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[Broker, _
     return tuple(sorted({config.group for config in configs if bound_topic([config]) == topic}))
 
 
-async def _fetch_retry_group(client: Client, topic: str, brokers: Iterable[Broker]) -> str | None:
+async def _fetch_retry_group(client: Client, topic: str, brokers: Iterable[BrokerData]) -> str | None:
     """Return the group of a retry topic, None when no broker that has the topic knows the group."""
     tables = await fetch_configs(client, {broker.broker_name: broker for broker in brokers})
     groups = {group for table in tables.ok.values() for group in table}
     return owner_of_retry_topic(topic, groups, await client.topic_names())
 
 
-def _may_be_missing(client: Client, topic: str, broker: Broker) -> bool:
+def _may_be_missing(client: Client, topic: str, broker: BrokerData) -> bool:
     return broker.absence is not None and may_hold(topic, broker.broker_name, client.expectation)
 
 
-async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told | None]) -> RmqctlError:
+async def _not_found(client: Client, topic: str, answers: Answers[BrokerData, _Told | None]) -> RmqctlError:
     names = await client.topic_names()
-    untold = by_broker_name(answers.failed) | await find_untold(client, topic)
-    return not_found(NotFoundError("Topic", topic, suggestions=closest(topic, names)), untold)
+    unread = by_broker_name(answers.failed) | await find_silent_servers(client, topic)
+    return not_found(NotFoundError("Topic", topic, suggestions=closest(topic, names)), unread)
 
 
-async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | None:
+async def _ask_broker(client: Client, broker: BrokerData, topic: str) -> _Told | None:
     stats, config, groups_answer = await asyncio.gather(
         fetch_topic_stats(client, broker, topic),
         fetch_topic_config(client, broker, topic),
@@ -170,8 +170,8 @@ async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | Non
 
 
 async def _fetch_earliest(
-    client: Client, topic: str, told: Mapping[Broker, _Told], failures: list[Failure]
-) -> Mapping[tuple[Broker, int], int | None]:
+    client: Client, topic: str, told: Mapping[BrokerData, _Told], failures: list[Failure]
+) -> Mapping[tuple[BrokerData, int], int | None]:
     """Read the store time of the oldest message of each queue with messages; the broker reads it from disk."""
     places = [
         (broker, queue_id)
@@ -180,7 +180,7 @@ async def _fetch_earliest(
         if offsets.max_offset > offsets.min_offset
     ]
 
-    async def ask(place: tuple[Broker, int]) -> int | None:
+    async def ask(place: tuple[BrokerData, int]) -> int | None:
         broker, queue_id = place
         answer = await client.ask_broker(broker, headers.get_earliest_store_time(topic, queue_id))
         at_ms = headers.int_field(answer.command, "timestamp")
@@ -195,7 +195,7 @@ async def _fetch_earliest(
 
 
 def _queues(
-    topic: str, broker: Broker, told: _Told, earliest: Mapping[tuple[Broker, int], int | None]
+    topic: str, broker: BrokerData, told: _Told, earliest: Mapping[tuple[BrokerData, int], int | None]
 ) -> list[QueueStatus]:
     config = told.config
     return [
@@ -222,7 +222,7 @@ def _broker_topic(name: str, told: _Told, in_route: Mapping[str, QueueData]) -> 
 
 
 def _findings(
-    answers: Answers[Broker, _Told | None],
+    answers: Answers[BrokerData, _Told | None],
     queues: list[QueueStatus],
     in_route: Mapping[str, QueueData],
     route: TopicRoute | None,

@@ -15,17 +15,16 @@ from msgspec.structs import replace
 from rmqctl.admin.groups.members import fetch_placed_connections, fetch_running_infos
 from rmqctl.admin.messages.returns import fetch_log_end, find_copy, send_back, send_copy
 from rmqctl.admin.messages.time_search import fetch_message_at
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.applied import Applied, note_down, receipt_of
-from rmqctl.changes.clean_expired.rules.ways import why_gone_on
+from rmqctl.changes.clean_expired.rules.methods import describe_progress
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.journal.rows import OpenReturn, holder_of
 from rmqctl.changes.late_writes import is_refusal, joined
 from rmqctl.changes.offsets.apply import OffsetWriter
-from rmqctl.changes.offsets.check import Checked, check_plan
+from rmqctl.changes.offsets.check import PlanCheck, check_plan
 from rmqctl.changes.offsets.outcomes import Outcomes
 from rmqctl.changes.plan_parts import new_id
+from rmqctl.changes.receipt_report import ReceiptReport, receipt_of, write_to_journal
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
@@ -49,7 +48,7 @@ _LOOK_EVERY_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 async def apply_cleaning(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     wait_s: float | None, report: Callable[[str], None],
-) -> Applied:  # fmt: skip
+) -> ReceiptReport:  # fmt: skip
     """Apply a cleaning plan. See apply_offsets(), which moves the queues in the same way.
 
     A queue is left alone if its client has moved past the message by itself, or was assigned the queue again. Raises
@@ -99,7 +98,7 @@ async def apply_cleaning(
         replace(item, messages=tuple(returns.receipts.get(index, ()))) for index, item in enumerate(outcomes.in_order())
     )
     receipt = receipt_of(plan, outcomes.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=items)
-    return Applied(receipt, outcomes.all_failures())
+    return ReceiptReport(receipt, outcomes.all_failures())
 
 
 async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
@@ -122,7 +121,9 @@ async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
             if client_id in infos.failed:
                 error = infos.failed[client_id]
                 gone_on[index] = f"{client_id} did not report whether it still has the message: {error.sentence}"
-            elif why := why_gone_on(item.mq, item.cleaning, None if info is None else info.process_queues.get(item.mq)):
+            elif why := describe_progress(
+                item.mq, item.cleaning, None if info is None else info.process_queues.get(item.mq)
+            ):
                 gone_on[index] = why
     return gone_on
 
@@ -138,7 +139,7 @@ class _Returns:
     """Sends back the messages of queues. `receipts` are by the queue's index, in the order of the plan."""
 
     def __init__(
-        self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str,
+        self, client: Client, plan: Plan, checked: PlanCheck, journal: Journal, receipt_id: str,
         earlier: Mapping[int, Mapping[int, OpenReturn]], pops: PopAcks,
     ) -> None:  # fmt: skip
         self.receipts: dict[int, list[ReturnReceipt]] = {}
@@ -173,7 +174,7 @@ class _Returns:
         ]  # fmt: skip
         self.receipts[index] = unsent
         try:
-            address = require_master(self._checked.brokers[item.mq.broker_name])
+            address = self._client.require_master(self._checked.brokers[item.mq.broker_name])
             end = await self._log_end(address)
             self._journal.returning(self._receipt_id, index, [each.queue_offset for each in messages], known_before=end)
         except RmqctlError as error:
@@ -194,7 +195,7 @@ class _Returns:
                 attempt = Attempt.UNANSWERED_WRITE if each.result is Result.UNKNOWN else Attempt.WRITE
                 what = f"offset {each.queue_offset} of {item.mq}, sent back"
                 self.failures.append(Failure(item.mq.broker_name, what, failure, attempt))
-        note_down(lambda: self._journal.returned(self._receipt_id, index, receipts), self.failures)
+        write_to_journal(lambda: self._journal.returned(self._receipt_id, index, receipts), self.failures)
 
     async def _log_end(self, address: str) -> int:
         """Return the end of a broker's commit log before this run's first message; each broker is asked once."""

@@ -10,13 +10,12 @@ from msgspec import Struct
 
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.messages.pull import pull_queue
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.clean_expired.rules.ways import CleanWay, Past, find_ways
-from rmqctl.changes.offsets.found import Found, find_group, find_untold
+from rmqctl.changes.clean_expired.rules.methods import CleanMethod, CleanScope, find_methods
+from rmqctl.changes.offsets.group_lookup import FoundGroup, find_group, find_unreported
 from rmqctl.changes.offsets.plan import new_plan
 from rmqctl.changes.offsets.rules.route import choose_route, describe_routes, require_resettable
-from rmqctl.changes.plan_parts import Planned
+from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, UsageError
 from rmqctl.model.failure import Failure
@@ -30,7 +29,7 @@ from rmqctl.protocol.sends import RETRY_TOPIC
 from rmqctl.rules.member_settings import DEFAULT_RETRIES, NO_LIMIT, retry_limit
 from rmqctl.rules.pop_handles import normal_topic
 from rmqctl.rules.retry_places import HINDRANCES
-from rmqctl.rules.stuck_queues import Why
+from rmqctl.rules.stuck_queues import StuckReason
 from rmqctl.text.words import counted, listed
 
 from .pop_plan import CONSEQUENCE, pop_items, require_retry_reader
@@ -40,10 +39,18 @@ DEFAULT_LEVEL = 3
 # The longest of messageDelayLevel's default levels; a broker treats a higher one as its last.
 _HIGHEST_LEVEL = 18
 # For these, the message is at the head of its queue, in flight in one client, or popped.
-_CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY, Why.POPPED})
+_CLEANED = frozenset(
+    {
+        StuckReason.IN_CONSUMPTION,
+        StuckReason.BLOCKED_IN_ORDER,
+        StuckReason.IN_HAND,
+        StuckReason.LOCAL_RETRY,
+        StuckReason.POPPED,
+    }
+)
 
 
-class CleanWish(Struct, frozen=True):
+class CleanRequest(Struct, frozen=True):
     """What is to be cleaned: messages in flight for older_than_ms. `level` is the delay level of their retry.
 
     `has_queues`: queues were named. A group without members has no messages in flight; there, the first unread message
@@ -61,7 +68,7 @@ class _Candidate(Struct, frozen=True):
     """A queue that can be cleaned, the ways past its head, the cheapest first, and the messages of the cheapest."""
 
     queue: StuckQueue
-    ways: tuple[CleanWay, ...]
+    ways: tuple[CleanMethod, ...]
     messages: tuple[StoredMessage, ...]
 
     @property
@@ -77,12 +84,12 @@ def require_level(level: int) -> None:
         )
 
 
-async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Planned:
+async def plan_cleaning(client: Client, scan: StuckScan, request: CleanRequest) -> PlanReport:
     """Return the plan for what a scan found; without items if nothing can be cleaned.
 
     Raises RefusedError for a group that cannot be changed, and when the brokers would not store what is sent back.
     """
-    chosen = [each for each in scan.queues if _is_meant(each, wish)]
+    chosen = [each for each in scan.queues if _is_meant(each, request)]
     topics = tuple(sorted({_topic(scan.group, each) for each in chosen}))
     found = await find_group(client, scan.group, topics)
     names = sorted({each.progress.mq.broker_name for each in chosen})
@@ -98,14 +105,14 @@ async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Pla
         raise refused[names[0]]
     left = [each for each in chosen if each.progress.mq.broker_name not in refused]
     candidates, failures = await _read_all(client, found, [each for each in left if each.popped is None])
-    popped, unsendable = pop_items(scan.group, [each for each in left if each.popped is not None], wish.level)
-    untold, hidden = await find_untold(client, found, names)
+    popped, unsendable = pop_items(scan.group, [each for each in left if each.popped is not None], request.level)
+    untold, hidden = await find_unreported(client, found, names)
     failures += [
         *unsendable,
         *untold.values(),
         *(Failure(name, "stuck messages", error) for name, error in refused.items()),
     ]
-    items = (*(_item(found, each, wish) for each in sorted(candidates, key=lambda each: each.mq)), *popped)
+    items = (*(_item(found, each, request) for each in sorted(candidates, key=lambda each: each.mq)), *popped)
     consequences = (
         *((CONSEQUENCE,) if popped else ()),
         *describe_routes(found.situation, {item.route for item in items}),
@@ -113,9 +120,15 @@ async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Pla
         *hidden,
     )
     plan = await new_plan(
-        client, found, items, consequences, operation=Operation.CLEAN_EXPIRED, asked=wish.asked, reason=wish.reason
+        client,
+        found,
+        items,
+        consequences,
+        operation=Operation.CLEAN_EXPIRED,
+        asked=request.asked,
+        reason=request.reason,
     )
-    return Planned(plan, (*found.failures, *failures))
+    return PlanReport(plan, (*found.failures, *failures))
 
 
 def _topic(group: str, queue: StuckQueue) -> str:
@@ -124,15 +137,17 @@ def _topic(group: str, queue: StuckQueue) -> str:
     return topic if queue.popped is None else normal_topic(group, topic)
 
 
-def _is_meant(queue: StuckQueue, wish: CleanWish) -> bool:
+def _is_meant(queue: StuckQueue, request: CleanRequest) -> bool:
     if queue.verdict.is_stuck and queue.verdict.why in _CLEANED:
         return True
-    is_unread = queue.verdict.why is Why.NO_MEMBERS and wish.has_queues
+    is_unread = queue.verdict.why is StuckReason.NO_MEMBERS and request.has_queues
     age_ms = queue.progress.time_lag_ms
-    return is_unread and age_ms is not None and age_ms >= wish.older_than_ms
+    return is_unread and age_ms is not None and age_ms >= request.older_than_ms
 
 
-async def _find_refusals(client: Client, group: str, found: Found, names: Sequence[str]) -> dict[str, RefusedError]:
+async def _find_refusals(
+    client: Client, group: str, found: FoundGroup, names: Sequence[str]
+) -> dict[str, RefusedError]:
     """Return the brokers that would reject what is sent back, or would acknowledge and lose it, and why."""
     places = await fetch_retry_places(client, group, found.brokers)
     refused = {}
@@ -146,7 +161,7 @@ async def _find_refusals(client: Client, group: str, found: Found, names: Sequen
 
 
 async def _read_all(
-    client: Client, found: Found, queues: Sequence[StuckQueue]
+    client: Client, found: FoundGroup, queues: Sequence[StuckQueue]
 ) -> tuple[list[_Candidate], list[Failure]]:
     """Return the queues with their messages; a queue whose messages cannot be read is a failure, and left out."""
     by_queue = {each.progress.mq: each for each in queues}
@@ -155,21 +170,21 @@ async def _read_all(
     return list(answers.ok.values()), failures
 
 
-async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
+async def _read(client: Client, found: FoundGroup, queue: StuckQueue) -> _Candidate:
     mq, row = queue.progress.mq, queue.progress
     if queue.holder is None:
         first = max(row.consumer_offset or 0, row.min_offset or 0)
-        ways: tuple[CleanWay, ...] = (CleanWay(Past.HEAD, first + 1, (first,), True, 0),)
+        ways: tuple[CleanMethod, ...] = (CleanMethod(CleanScope.HEAD, first + 1, (first,), True, 0),)
     else:
         goes_on = queue.verdict.flow_control is not None and found.is_server_side.get(mq.broker_name, False)
         # A client's span limit does not bound what is consumed: its span ends with the last message in flight, not
         # with the last one pulled.
         is_bounded = row.duplicate_risk_source is not PulledSource.CLIENT_WINDOW
         risk = row.duplicate_risk if is_bounded else None
-        ways = find_ways(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
+        ways = find_methods(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
     if not ways:
         raise NotFoundError("Message", str(mq))
-    address = require_master(found.brokers[mq.broker_name])
+    address = client.require_master(found.brokers[mq.broker_name])
     way, *others = ways
     messages = await _fetch(client, address, mq, way.offsets)
     if not way.is_exact and not all(_is_own(found, each) for each in messages):
@@ -196,7 +211,7 @@ async def _fetch(client: Client, address: str, mq: MessageQueue, offsets: Sequen
     return found
 
 
-def _is_own(found: Found, message: StoredMessage) -> bool:
+def _is_own(found: FoundGroup, message: StoredMessage) -> bool:
     """Return whether a message matches the tags that the group subscribes to."""
     expressions = found.filters.get(message.topic, ("*",))
     return set(expressions) <= {"*"} or all(
@@ -204,7 +219,7 @@ def _is_own(found: Found, message: StoredMessage) -> bool:
     )
 
 
-def _item(found: Found, candidate: _Candidate, wish: CleanWish) -> PlanItem:
+def _item(found: FoundGroup, candidate: _Candidate, request: CleanRequest) -> PlanItem:
     queue, way = candidate.queue, candidate.ways[0]
     row, settings, held = queue.progress, queue.settings, queue.watched.last.held
     limit = None
@@ -242,7 +257,7 @@ def _item(found: Found, candidate: _Candidate, wish: CleanWish) -> PlanItem:
         skipped_max=0,
         cleaning=Cleaning(
             head_offset=way.offsets[0],
-            delay_level=wish.level,
+            delay_level=request.level,
             max_reconsume_times=DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),
             messages=messages,
             client_id=None if queue.holder is None else queue.holder.client_id,
@@ -254,10 +269,10 @@ def _item(found: Found, candidate: _Candidate, wish: CleanWish) -> PlanItem:
 def _note(candidate: _Candidate) -> str:
     way, *others = candidate.ways
     said = f"{counted(len(way.offsets), 'message')} sent back"
-    if way.past is Past.IN_HAND:
+    if way.past is CleanScope.IN_HAND:
         said += ", all that are in flight in the client"
     for other in others:
-        what = "past the head alone" if other.past is Past.HEAD else "past all in flight"
+        what = "past the head alone" if other.past is CleanScope.HEAD else "past all in flight"
         said += (
             f"; {what}: {counted(len(other.offsets), 'message')} sent back, up to {other.duplicates_max} consumed twice"
         )

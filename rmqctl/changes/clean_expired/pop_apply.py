@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.admin.messages.pop_log import PopLog, acknowledge_popped, read_pop_log
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.changes.late_writes import joined
 from rmqctl.client.core import Client
@@ -15,7 +14,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.plan import Plan, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ReceiptItem, Result, ReturnReceipt
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import pause
 from rmqctl.rules.pop_handles import Handle
 from rmqctl.text.times import iso_time
@@ -35,7 +34,7 @@ _Place = tuple[int, int]
 class PopAcks:
     """The acknowledgements of one application of a plan. `left_alone` says, by message, why nothing is sent for it."""
 
-    def __init__(self, client: Client, plan: Plan, brokers: Mapping[str, Broker]) -> None:
+    def __init__(self, client: Client, plan: Plan, brokers: Mapping[str, BrokerData]) -> None:
         self.indexes = frozenset(index for index, item in enumerate(plan.items) if item.route is Route.POP_ACK)
         self.left_alone: dict[_Place, str] = {}
         self._client, self._plan, self._brokers = client, plan, brokers
@@ -134,7 +133,7 @@ class PopAcks:
         return await ask_all(
             since_ms,
             lambda name: read_pop_log(
-                self._client, require_master(self._brokers[name]), name, group, since_ms[name]
+                self._client, self._client.require_master(self._brokers[name]), name, group, since_ms[name]
             ),
         )  # fmt: skip
 

@@ -18,33 +18,33 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
 
-from .ledger import Row
+from .ledger import LedgerRow
 
 
-class Copies(Struct, frozen=True):
+class FoundCopies(Struct, frozen=True):
     """What was found: `stored` are rows and the offsets of their copies; `open` are unknown. Other rows have no copy.
 
     `error` is that of the first queue that could not be read to its end.
     """
 
-    stored: tuple[tuple[Row, int], ...] = ()
-    open: tuple[Row, ...] = ()
+    stored: tuple[tuple[LedgerRow, int], ...] = ()
+    open: tuple[LedgerRow, ...] = ()
     error: RmqctlError | None = None
 
 
-async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row]) -> Copies:
+async def find_copies(client: Client, ledger_id: str, rows: Sequence[LedgerRow]) -> FoundCopies:
     """Read each queue that rows were sent to, from the first possible offset of a copy to its end.
 
     Errors of brokers are not raised; their rows are `open`.
     """
-    by_queue: dict[MessageQueue, list[Row]] = {}
+    by_queue: dict[MessageQueue, list[LedgerRow]] = {}
     for row in rows:
         by_queue.setdefault(MessageQueue(row.to_topic, row.to_broker, row.to_queue), []).append(row)
     answers = await ask_all(
         by_queue, lambda mq: _read(client, ledger_id, mq, min(row.from_offset for row in by_queue[mq]))
     )
-    stored: list[tuple[Row, int]] = []
-    still_open: list[Row] = []
+    stored: list[tuple[LedgerRow, int]] = []
+    still_open: list[LedgerRow] = []
     for mq, found in answers.ok.items():
         for row in by_queue[mq]:
             offset = found.get(mark_of(ledger_id, row.broker_name, row.queue_id, row.queue_offset))
@@ -53,7 +53,7 @@ async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row]) -> Co
     for mq in answers.failed:
         still_open += by_queue[mq]
     error = next(iter(answers.failed.values()), None)
-    return Copies(tuple(stored), tuple(still_open), error)
+    return FoundCopies(tuple(stored), tuple(still_open), error)
 
 
 async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: int) -> dict[str, int]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from rmqctl.changes.dlq.rules.replay import Target, TargetKind
+from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind
 from rmqctl.changes.journal.process_state import change_state, process_start
 from rmqctl.changes.journal.state_db import (
     all_or_nothing,
@@ -62,14 +62,14 @@ _ROWS_AT_ONCE = 80
 _VALUES = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class State(IntEnum):
+class LedgerState(IntEnum):
     """The result for a dead letter: stored on the target, or dropped by the transformation."""
 
     SENT = 1
     DROPPED = 2
 
 
-class Row(NamedTuple):
+class LedgerRow(NamedTuple):
     """One dead letter: its place and id, the mark of the replay that had sent it before, if any, and its target.
 
     Its copy can be in the target queue from `from_offset` on.
@@ -87,15 +87,15 @@ class Row(NamedTuple):
     from_offset: int
 
 
-class Done(NamedTuple):
+class LedgerResult(NamedTuple):
     """The result of a row: SENT, with the offset of its copy, or DROPPED without one."""
 
-    row: Row
-    state: State
+    row: LedgerRow
+    state: LedgerState
     to_offset: int | None
 
 
-class Run(Struct, frozen=True):
+class ReplayRun(Struct, frozen=True):
     """One run of a replay: how many were to be sent, and the results. `ended_at_ms`: None if it runs or was killed."""
 
     started_at_ms: int
@@ -115,22 +115,22 @@ class Run(Struct, frozen=True):
         return max(0, self.planned_count - self.sent_count - self.dropped_count)
 
 
-class Summary(Struct, frozen=True):
+class LedgerSummary(Struct, frozen=True):
     """A ledger as a whole."""
 
     id: str
     name: str
     cluster: str
     group: str
-    target: Target
+    target: ReplayTarget
     created_at_ms: int
     sent_count: int
     dropped_count: int
     in_doubt_count: int
-    runs: tuple[Run, ...]
+    runs: tuple[ReplayRun, ...]
 
 
-class Identity(Struct, frozen=True):
+class LedgerIdentity(Struct, frozen=True):
     """What a ledger is for. `name` distinguishes ledgers for the same purpose; "" is the default ledger.
 
     `brokers` are the masters' addresses by name. A cluster has no permanent identity: it counts as the same as long as
@@ -140,14 +140,14 @@ class Identity(Struct, frozen=True):
     cluster: str
     brokers: Mapping[str, str]
     group: str
-    target: Target
+    target: ReplayTarget
     name: str = ""
 
 
-_ROWS = msgspec.json.Decoder(list[Row])
+_ROWS = msgspec.json.Decoder(list[LedgerRow])
 
 
-def has_ledger(identity: Identity) -> bool:
+def has_ledger(identity: LedgerIdentity) -> bool:
     """Return whether a ledger for this exists."""
     return _find(_folder(create=False), identity) is not None
 
@@ -158,7 +158,7 @@ class Ledger:
     Raises BusyError when another process has it, UsageError for an unusable file or folder.
     """
 
-    def __init__(self, identity: Identity, now_ms: int) -> None:
+    def __init__(self, identity: LedgerIdentity, now_ms: int) -> None:
         self._run = 0
         folder = _folder(create=True)
         busy = f"The dead letters of {identity.group} are already being replayed by"
@@ -212,13 +212,13 @@ class Ledger:
                 found.update(self._connection.execute(query, part))
         return found
 
-    def in_doubt(self) -> list[Row]:
+    def in_doubt(self) -> list[LedgerRow]:
         """Return what was about to be sent when the ledger was last written."""
         with self._reading():
             found = self._connection.execute("SELECT rows FROM under_way").fetchone()
             return [] if found is None else _ROWS.decode(found[0])
 
-    def note(self, *, done: Sequence[Done] = (), under_way: Sequence[Row] = ()) -> None:
+    def note(self, *, done: Sequence[LedgerResult] = (), under_way: Sequence[LedgerRow] = ()) -> None:
         """Note the results of rows, and all that may be under way from now on, in one transaction.
 
         It is on the disk when this returns.
@@ -263,7 +263,7 @@ class Ledger:
             raise refusal("ledger", self._path, error, _MOVE_AWAY) from error
 
 
-def read_ledgers(groups: Collection[str] = ()) -> list[Summary]:
+def read_ledgers(groups: Collection[str] = ()) -> list[LedgerSummary]:
     """Return all ledgers of this user, or only those of some groups, the newest first."""
     found = [_summary(path) for path in _paths(_folder(create=False))]
     chosen = [each for each in found if each is not None and (not groups or each.group in groups)]
@@ -274,13 +274,13 @@ def _paths(folder: Path, digest: str = "*") -> list[Path]:
     return sorted(folder.glob(f"{digest}-*.db")) if folder.is_dir() else []
 
 
-def _digest(identity: Identity) -> str:
+def _digest(identity: LedgerIdentity) -> str:
     target = identity.target
     text = "\0".join((identity.group, target.kind, target.topic or "", identity.name))
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
 
 
-def _find(folder: Path, identity: Identity) -> Path | None:
+def _find(folder: Path, identity: LedgerIdentity) -> Path | None:
     """Return the file of a ledger of the same cluster."""
     for path in _paths(folder, _digest(identity)):
         with _read_only(path) as connection:
@@ -292,14 +292,14 @@ def _find(folder: Path, identity: Identity) -> Path | None:
     return None
 
 
-def _merged_brokers(connection: sqlite3.Connection, identity: Identity) -> str:
+def _merged_brokers(connection: sqlite3.Connection, identity: LedgerIdentity) -> str:
     """Return the brokers to store. Brokers that are absent now are kept: the next run may see only them."""
     found = connection.execute("SELECT brokers FROM ledger").fetchone()
     earlier = {} if found is None else json.loads(found[0])
     return json.dumps({**earlier, **identity.brokers}, sort_keys=True)
 
 
-def _summary(path: Path) -> Summary | None:
+def _summary(path: Path) -> LedgerSummary | None:
     """Return a ledger's summary; None if its first process ended before it wrote what the ledger is for."""
     with _read_only(path) as connection:
         if format_number(connection) == 0:
@@ -316,18 +316,18 @@ def _summary(path: Path) -> Summary | None:
             "SELECT id, started_at_ms, ended_at_ms, reason, user, host, pid, process_start, planned_count FROM runs"
             " ORDER BY id"
         )
-        return Summary(
+        return LedgerSummary(
             id=row[0],
             name=row[1],
             cluster=row[2],
             group=row[3],
-            target=Target(TargetKind(row[4]), row[5]),
+            target=ReplayTarget(ReplayTargetKind(row[4]), row[5]),
             created_at_ms=row[6],
-            sent_count=_total(counts, State.SENT),
-            dropped_count=_total(counts, State.DROPPED),
+            sent_count=_total(counts, LedgerState.SENT),
+            dropped_count=_total(counts, LedgerState.DROPPED),
             in_doubt_count=0 if in_doubt is None else in_doubt[0],
             runs=tuple(
-                Run(
+                ReplayRun(
                     started_at_ms=started_at_ms,
                     ended_at_ms=ended_at_ms,
                     state=change_state(ended_at_ms, host, pid, start),
@@ -336,15 +336,15 @@ def _summary(path: Path) -> Summary | None:
                     host=host,
                     pid=pid,
                     planned_count=planned_count,
-                    sent_count=counts.get((number, State.SENT), 0),
-                    dropped_count=counts.get((number, State.DROPPED), 0),
+                    sent_count=counts.get((number, LedgerState.SENT), 0),
+                    dropped_count=counts.get((number, LedgerState.DROPPED), 0),
                 )
                 for number, started_at_ms, ended_at_ms, reason, user, host, pid, start, planned_count in runs
             ),
         )
 
 
-def _total(counts: Mapping[tuple[int, int], int], wanted: State) -> int:
+def _total(counts: Mapping[tuple[int, int], int], wanted: LedgerState) -> int:
     return sum(count for (_, state), count in counts.items() if state == wanted)
 
 

@@ -10,20 +10,20 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.dlq.rules.replay import MARK, Target
+from rmqctl.changes.dlq.rules.replay import MARK, ReplayTarget
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.rules.dead_letters import origin_topic
 
-from .ledger import Ledger, Row
-from .source import DeadLetter, Source
-from .targets import Targets
+from .ledger import Ledger, LedgerRow
+from .source import DeadLetter, LetterSource
+from .targets import TargetQueues
 
 _SAMPLE_COUNT = 5
 
 
-class Left(StrEnum):
+class OmissionReason(StrEnum):
     """Why a dead letter is not sent."""
 
     DONE = "DONE"  # it was sent before, or dropped
@@ -32,7 +32,7 @@ class Left(StrEnum):
     NO_ORIGIN = "NO_ORIGIN"  # it does not contain the topic that it was first sent to
 
 
-class Tally(Struct):
+class LetterTally(Struct):
     """Number, total size in bytes and time range of dead letters."""
 
     count: int = 0
@@ -56,10 +56,10 @@ class ReplayPlan(Struct):
     and failed again. `obstacle` is why no topic accepts messages.
     """
 
-    target: Target
-    to_send: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
+    target: ReplayTarget
+    to_send: dict[tuple[str | None, str], LetterTally] = field(default_factory=dict)
     sample: list[DeadLetter] = field(default_factory=list)
-    not_sent: dict[Left, int] = field(default_factory=dict)
+    not_sent: dict[OmissionReason, int] = field(default_factory=dict)
     left_count: int = 0
     again_count: int = 0
     failures: list[Failure] = field(default_factory=list)
@@ -73,13 +73,13 @@ class ReplayPlan(Struct):
     @property
     def most_count(self) -> int:
         """Largest number that would be sent: with all that are in doubt, if they turn out not to be on the target."""
-        return self.count + self.not_sent.get(Left.IN_DOUBT, 0)
+        return self.count + self.not_sent.get(OmissionReason.IN_DOUBT, 0)
 
 
-class Choice:
+class LetterSelection:
     """Decides for each dead letter, in order, whether it is sent. The same delivery is chosen only once."""
 
-    def __init__(self, ledger: Ledger | None, target: Target, *, is_plan: bool = False) -> None:
+    def __init__(self, ledger: Ledger | None, target: ReplayTarget, *, is_plan: bool = False) -> None:
         self._ledger = ledger
         self._target = target
         self._is_resumed = ledger is not None and ledger.has_letters()
@@ -92,28 +92,28 @@ class Choice:
         deliveries = [(row.message_id, row.earlier) for row in in_doubt]
         self._passed.update(map(hash, deliveries) if is_plan else deliveries)
 
-    def choose(self, letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, Left | None]]:
+    def choose(self, letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, OmissionReason | None]]:
         """Return each with the reason why it is not sent; None for those to be sent."""
         done, delivered = self._noted(letters)
-        chosen: list[tuple[DeadLetter, Left | None]] = []
+        chosen: list[tuple[DeadLetter, OmissionReason | None]] = []
         for letter in letters:
             delivery = (letter.message_id, letter.properties.get(MARK, ""))
             key = hash(delivery) if self._is_plan else delivery
             left = None
             if self._in_doubt and _place(letter) in self._in_doubt:
-                left = Left.IN_DOUBT
+                left = OmissionReason.IN_DOUBT
             elif done and _place(letter) in done:
-                left = Left.DONE
+                left = OmissionReason.DONE
             elif self._target.topic_of(letter.properties) is None:
-                left = Left.NO_ORIGIN
+                left = OmissionReason.NO_ORIGIN
             elif key in self._passed or delivery in delivered:
-                left = Left.TWICE
+                left = OmissionReason.TWICE
             else:
                 self._passed.add(key)
             chosen.append((letter, left))
         return chosen
 
-    def forget(self, rows: Iterable[Row]) -> None:
+    def forget(self, rows: Iterable[LedgerRow]) -> None:
         """Remove from memory what the ledger has by now."""
         self._passed.difference_update((row.message_id, row.earlier) for row in rows)
 
@@ -135,10 +135,12 @@ def _place(letter: DeadLetter) -> tuple[str, int, int, str]:
     return letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id
 
 
-async def plan_replay(source: Source, target: Target, ledger: Ledger | None, most: int | None) -> ReplayPlan:
+async def plan_replay(
+    source: LetterSource, target: ReplayTarget, ledger: Ledger | None, most: int | None
+) -> ReplayPlan:
     """Read all dead letters, and return what would be sent. Raises what reading raises."""
     plan = ReplayPlan(target)
-    choice = Choice(ledger, target, is_plan=True)
+    choice = LetterSelection(ledger, target, is_plan=True)
     count = 0
     async with aclosing(source.batches()) as batches:
         async for letters in batches:
@@ -157,7 +159,7 @@ async def plan_replay(source: Source, target: Target, ledger: Ledger | None, mos
 async def check_targets(client: Client, plan: ReplayPlan, group: str) -> None:
     """Check whether each topic of a plan accepts messages; the others are added to its failures."""
     topics = {topic for _, topic in plan.to_send}
-    answers = await ask_all(topics, Targets(client, plan.target, group).queues)
+    answers = await ask_all(topics, TargetQueues(client, plan.target, group).queues)
     plan.failures += (Failure(None, f"topic {topic}", error, Attempt.WRITE) for topic, error in answers.failed.items())
     plan.obstacle = None if answers.ok else next(iter(answers.failed.values()), None)
 
@@ -169,7 +171,7 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
     key = origin_topic(letter.properties), topic
     tally = plan.to_send.get(key)
     if tally is None:
-        tally = plan.to_send[key] = Tally()
+        tally = plan.to_send[key] = LetterTally()
     tally.add(letter)
     plan.again_count += MARK in letter.properties
     if len(plan.sample) < _SAMPLE_COUNT:
@@ -177,9 +179,9 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
 
 
 # The words for each, after a number.
-NOT_SENT_WORDS: Mapping[Left, str] = {
-    Left.DONE: "replayed before",
-    Left.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
-    Left.TWICE: "duplicates of the same delivery",
-    Left.NO_ORIGIN: "without the topic that they were first sent to",
+NOT_SENT_WORDS: Mapping[OmissionReason, str] = {
+    OmissionReason.DONE: "replayed before",
+    OmissionReason.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
+    OmissionReason.TWICE: "duplicates of the same delivery",
+    OmissionReason.NO_ORIGIN: "without the topic that they were first sent to",
 }

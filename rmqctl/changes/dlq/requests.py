@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage
+from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.protocol import sends
-from rmqctl.rules.sending import split_batches
+from rmqctl.rules.send_queues import split_batches
 
-from .ledger import Row
+from .ledger import LedgerRow
 from .source import DeadLetter
 
 _BATCH_COUNT, _BATCH_BYTES = 100, 1 << 20
@@ -40,7 +40,7 @@ class ReplayRequest(Struct, frozen=True):
     mq: MessageQueue
     address: str
     chunk: ReplayChunk
-    rows: list[Row]
+    rows: list[LedgerRow]
 
     @property
     def place(self) -> tuple[str, str]:

@@ -16,25 +16,25 @@ from msgspec import Struct, field
 
 from rmqctl.admin.messages.send import PRODUCER_GROUP
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.dlq.rules.replay import MARK, Target, mark_of, replay_properties
-from rmqctl.changes.late_writes import look_until_seen
+from rmqctl.changes.dlq.rules.replay import MARK, ReplayTarget, mark_of, replay_properties
+from rmqctl.changes.late_writes import read_until_seen
 from rmqctl.client.core import Client
 from rmqctl.client.producer import may_be_stored
 from rmqctl.errors import RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage, SendStatus
+from rmqctl.model.send_result import OutgoingMessage, SendStatus
 from rmqctl.net.clock import pause
 from rmqctl.protocol import sends
 from rmqctl.protocol.command import Command
 from rmqctl.text.words import counted
 
 from .copies import find_copies
-from .ledger import Done, Ledger, Row, State
-from .plan import Choice
+from .ledger import Ledger, LedgerResult, LedgerRow, LedgerState
+from .plan import LetterSelection
 from .requests import ReplayItem, ReplayRequest, make_chunks
-from .source import DeadLetter, Source
-from .targets import Targets
+from .source import DeadLetter, LetterSource
+from .targets import TargetQueues
 
 _WINDOW_COUNT = 1_000
 _REQUESTS_AT_ONCE = 64
@@ -80,8 +80,8 @@ class Replay:
     """One run of a replay, see run(). `outcome` is accurate at any time, also after a cancelled run."""
 
     def __init__(
-        self, client: Client, source: Source, target: Target, ledger: Ledger, outcome: ReplayOutcome, *, group: str,
-        most: int | None = None, rate: float | None = None, transform: Transform | None = None,
+        self, client: Client, source: LetterSource, target: ReplayTarget, ledger: Ledger, outcome: ReplayOutcome, *,
+        group: str, most: int | None = None, rate: float | None = None, transform: Transform | None = None,
         on_progress: Callable[[int], None] = lambda _: None, report: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.outcome = outcome
@@ -94,16 +94,16 @@ class Replay:
         self._transform = transform
         self._on_progress = on_progress
         self._report = report
-        self._targets = Targets(client, target, group)
-        self._choice: Choice | None = None
+        self._targets = TargetQueues(client, target, group)
+        self._choice: LetterSelection | None = None
         self._taken_count = 0
         self._placed_count = 0  # of requests: each is sent to the next queue
         # Topics and brokers that have stored a message.
         self._proven: set[tuple[str, str]] = set()
         # Results of the previous window, for the next write to the ledger.
-        self._done: list[Done] = []
+        self._done: list[LedgerResult] = []
         # Rows whose sending was not answered.
-        self._doubts: dict[tuple[str, int, int, str], Row] = {}
+        self._doubts: dict[tuple[str, int, int, str], LedgerRow] = {}
         # Which of them were looked for in vain.
         self._missed: set[tuple[str, int, int, str]] = set()
         # The errors of unanswered requests, by queue.
@@ -143,7 +143,7 @@ class Replay:
             self.outcome.failures += self._source.failures()
 
     async def _windows(self, size: int) -> AsyncGenerator[list[DeadLetter]]:
-        choice = self._choice = Choice(self._ledger, self._target)
+        choice = self._choice = LetterSelection(self._ledger, self._target)
         window: list[DeadLetter] = []
         async with aclosing(self._source.batches()) as batches:
             async for letters in batches:
@@ -156,7 +156,7 @@ class Replay:
         if window:
             yield window
 
-    def _wanted(self, choice: Choice, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    def _wanted(self, choice: LetterSelection, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         wanted = [letter for letter, left in choice.choose(letters) if left is None]
         if self._most is not None:
             wanted = wanted[: self._most - self._taken_count]
@@ -191,7 +191,9 @@ class Replay:
             topic = self._target.topic_of(letter.properties) or ""
             made = letter if self._transform is None else self._transform(letter)
             if made is None:
-                self._done.append(Done(self._row(letter, MessageQueue(topic, "", 0), 0), State.DROPPED, None))
+                self._done.append(
+                    LedgerResult(self._row(letter, MessageQueue(topic, "", 0), 0), LedgerState.DROPPED, None)
+                )
                 self.outcome.dropped_count += 1
                 continue
             mark = mark_of(self._ledger.id, letter.broker_name, letter.queue_id, letter.queue_offset)
@@ -199,8 +201,8 @@ class Replay:
             items.append(ReplayItem(letter, OutgoingMessage(made.body, properties, made.flag), topic))
         return items
 
-    def _row(self, letter: DeadLetter, mq: MessageQueue, from_offset: int) -> Row:
-        return Row(
+    def _row(self, letter: DeadLetter, mq: MessageQueue, from_offset: int) -> LedgerRow:
+        return LedgerRow(
             letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id,
             letter.properties.get(MARK, ""), *mq, self._client.clock.now_ms(), from_offset,
         )  # fmt: skip
@@ -292,7 +294,9 @@ class Replay:
         count = len(request.rows)
         self._proven.add(request.place)
         self._targets.stored(request.mq, told.queue_offset + count)
-        self._done += map(Done, request.rows, repeat(State.SENT), range(told.queue_offset, told.queue_offset + count))
+        self._done += map(
+            LedgerResult, request.rows, repeat(LedgerState.SENT), range(told.queue_offset, told.queue_offset + count)
+        )
         self._count(request.mq.topic, count)
         if told.status is not SendStatus.SEND_OK:
             self.outcome.unsafe_count += count
@@ -304,7 +308,7 @@ class Replay:
 
     # The ledger
 
-    def _note(self, begun: Sequence[Row] = ()) -> None:
+    def _note(self, begun: Sequence[LedgerRow] = ()) -> None:
         """Write the results of the previous window, and what is about to be sent.
 
         In this thread: another thread would have to wait for this thread's Python code after each statement.
@@ -349,7 +353,7 @@ class Replay:
             return not self._doubts
 
         if not await look():
-            await look_until_seen(self._client, look)
+            await read_until_seen(self._client, look)
         self._missed = set(self._doubts)
         self._note()
 
@@ -362,8 +366,8 @@ class Replay:
                 what = f"{counted(count, 'dead letter')} to {mq}"
                 self.outcome.failures.append(Failure(mq.broker_name, what, error, Attempt.UNANSWERED_WRITE))
 
-    def _settle(self, stored: Sequence[tuple[Row, int]]) -> None:
+    def _settle(self, stored: Sequence[tuple[LedgerRow, int]]) -> None:
         for row, to_offset in stored:
-            self._done.append(Done(row, State.SENT, to_offset))
+            self._done.append(LedgerResult(row, LedgerState.SENT, to_offset))
             self._count(row.to_topic, 1)
         self.outcome.found_count += len(stored)

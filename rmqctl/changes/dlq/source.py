@@ -24,7 +24,7 @@ class DeadLetter(Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Source(Protocol):
+class LetterSource(Protocol):
     """A source that yields the same dead letters each time."""
 
     def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:

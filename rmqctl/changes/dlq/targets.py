@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmqctl.admin.results import ask_all, not_found
-from rmqctl.changes.dlq.rules.replay import Target
+from rmqctl.changes.dlq.rules.replay import ReplayTarget
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
-from rmqctl.client.partial_answers import find_untold
+from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
-from rmqctl.rules.sending import writable_queues
+from rmqctl.rules.send_queues import writable_queues
 
 
-class Targets:
+class TargetQueues:
     """Returns the queues to send to. `ends` is each queue's end at first use, later the end after the last stored copy.
 
     What is sent from then on is stored at this offset or after it.
     """
 
-    def __init__(self, client: Client, target: Target, group: str) -> None:
+    def __init__(self, client: Client, target: ReplayTarget, group: str) -> None:
         self.ends: dict[MessageQueue, int] = {}
         self._client = client
         self._target = target
@@ -46,7 +46,7 @@ class Targets:
         try:
             route = await self._routes.route(topic, again=bool(failed))
         except NotFoundError as error:
-            raise not_found(error, await find_untold(self._client, topic)) from None
+            raise not_found(error, await find_silent_servers(self._client, topic)) from None
         queues = await self._free_queues(route)
         unread = await self._find_ends(route, [mq for mq in queues if mq not in self.ends])
         there = [mq for mq in queues if mq in self.ends]

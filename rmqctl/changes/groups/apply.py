@@ -9,21 +9,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from rmqctl.admin.groups.config import delete_group
-from rmqctl.admin.offsets.write import require_master, store_offset
+from rmqctl.admin.offsets.write import store_offset
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.applied import Applied, note_down, receipt_of
 from rmqctl.changes.groups.rules.fields import differing_names, holds, is_config_seen
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.late_writes import (
     LOOKING,
     is_refusal,
     joined,
-    look_until_seen,
+    read_until_seen,
     stored_words,
     unseen_again_note,
     unseen_note,
 )
 from rmqctl.changes.plan_parts import new_id, write_batches
+from rmqctl.changes.receipt_report import ReceiptReport, receipt_of, write_to_journal
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
@@ -32,8 +32,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
 
 from .check import check_config_plan
-from .config_access import Held, access_of
-from .found import FoundConfig
+from .config_access import BrokerConfig, access_of
+from .config_lookup import FoundConfig
 
 _NOTHING_SENT = "nothing was sent"
 
@@ -41,7 +41,7 @@ _NOTHING_SENT = "nothing was sent"
 async def apply_configs(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     report: Callable[[str], None],
-) -> Applied:  # fmt: skip
+) -> ReceiptReport:  # fmt: skip
     """Apply a plan of configurations, and of the offsets that are deleted or restored with a group's configuration.
 
     `report` is called with a sentence about what is being waited for.
@@ -58,11 +58,11 @@ async def apply_configs(
     await asyncio.gather(*(run.change(name) for name in plan.brokers))
     run.settle_unseen()
     ended_at_ms = client.clock.now_ms()
-    note_down(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
+    write_to_journal(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
     receipt = receipt_of(
         plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=tuple(run.items), configs=tuple(run.configs),
     )  # fmt: skip
-    return Applied(receipt, run.all_failures())
+    return ReceiptReport(receipt, run.all_failures())
 
 
 class _Run:
@@ -122,7 +122,7 @@ class _Run:
                 await self._read_back(name, configs, offsets)
                 return not self._is_open(configs, offsets)
 
-            await look_until_seen(self._client, look)
+            await read_until_seen(self._client, look)
             self._note_unseen(configs, offsets)
             self._settle(configs, offsets)
 
@@ -164,7 +164,7 @@ class _Run:
             return not unseen_configs and not unseen_offsets
 
         if (unseen_configs or unseen_offsets) and not await look():
-            await look_until_seen(self._client, look)
+            await read_until_seen(self._client, look)
         if failed is not None:
             self._read_failures[name] = Failure(name, "what it has now", failed)
         self._note_never_seen(unseen_configs, unseen_offsets, failed)
@@ -242,7 +242,7 @@ class _Run:
 
     async def _store(self, name: str, offsets: Sequence[int]) -> None:
         """Store offsets again; stop after a write whose effect is uncertain."""
-        address = require_master(self._found.brokers[name])
+        address = self._client.require_master(self._found.brokers[name])
 
         async def store(index: int) -> None:
             item = self.items[index]
@@ -308,7 +308,7 @@ class _Run:
     def _settle(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
         settled: dict[int, ReceiptItem | ConfigReceiptItem] = {index: self.items[index] for index in offsets}
         settled |= {len(self.items) + index: self.configs[index] for index in configs}
-        note_down(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
+        write_to_journal(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
 
     def _not_seen(self, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
         def said(number: int, note: str) -> str:
@@ -322,7 +322,7 @@ class _Run:
             if (offset := self.items[index]).result is Result.UNKNOWN:
                 self.items[index] = replace(offset, note=said(index, offset.note))
 
-    def _conclude_config(self, index: int, held: Held) -> None:
+    def _conclude_config(self, index: int, held: BrokerConfig) -> None:
         item, after = self.configs[index], held.fields
         if item.result is not Result.UNKNOWN:
             return

@@ -13,7 +13,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Plan
 
 from .config_access import access_of
-from .found import FoundConfig
+from .config_lookup import FoundConfig
 
 
 async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> FoundConfig:

@@ -18,13 +18,13 @@ from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Operation, Plan
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 
+from .config_lookup import FoundConfig, find_config
 from .dead_letter_permission import find_dead_letter_topic
-from .found import FoundConfig, find_config
 
 
-class Held(Struct, frozen=True):
+class BrokerConfig(Struct, frozen=True):
     """What one broker has. `fields`: None without a configuration. The rest is for groups only.
 
     `keeps_entries`: it has entries for the group's offsets, even if only entries without an offset.
@@ -46,10 +46,10 @@ class ConfigAccess(Protocol):
     async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
         """Read it from these brokers, which existed at `seen_ms`. Raises their error when none of them answers."""
 
-    async def read(self, client: Client, broker: Broker) -> Held:
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
         """Read it from one broker's master."""
 
-    async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
         """Replace `before` by `target` at a master. May reach the broker twice, which does no harm."""
 
 
@@ -63,7 +63,7 @@ class _GroupAccess(Struct, frozen=True):
     async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
         return await find_config(client, self.group, broker_names, seen_ms=seen_ms)
 
-    async def read(self, client: Client, broker: Broker) -> Held:
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
         table, stored, connected = await asyncio.gather(
             read_configs(client, broker),
             fetch_group_table(client, broker, self.group),
@@ -71,9 +71,9 @@ class _GroupAccess(Struct, frozen=True):
         )
         config = table.get(self.group)
         fields = None if config is None else config.fields
-        return Held(fields, stored.offsets, stored.is_kept, has_members=connected is not None)
+        return BrokerConfig(fields, stored.offsets, stored.is_kept, has_members=connected is not None)
 
-    async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
         await write_config(client, broker, request_body(self.group, item.before, item.target or {}))
 
 
@@ -87,10 +87,10 @@ class _DeadLetterAccess(Struct, frozen=True):
     async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
         return await find_dead_letter_topic(client, self.group, broker_names, seen_ms=seen_ms)
 
-    async def read(self, client: Client, broker: Broker) -> Held:
-        return Held(await read_topic(client, broker, dead_letter_topic(self.group)))
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
+        return BrokerConfig(await read_topic(client, broker, dead_letter_topic(self.group)))
 
-    async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
         await write_topic(client, broker, item.target or {})
 
 

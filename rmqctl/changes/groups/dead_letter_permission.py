@@ -9,7 +9,7 @@ from rmqctl.admin.results import ask_any, failed_by_name, not_found
 from rmqctl.admin.topics.config import read_topic
 from rmqctl.changes.groups.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
-from rmqctl.changes.plan_parts import Planned, awaiting_config, cluster_label
+from rmqctl.changes.plan_parts import PlanReport, awaiting_config, cluster_label
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -20,7 +20,7 @@ from rmqctl.model.receipt import Receipt, Result
 from rmqctl.text.names import closest
 from rmqctl.text.words import listed
 
-from .found import FoundConfig, changed_configs, choose_brokers, new_config_plan
+from .config_lookup import FoundConfig, changed_configs, choose_brokers, new_config_plan
 
 
 async def find_dead_letter_topic(
@@ -54,7 +54,7 @@ async def find_dead_letter_topic(
     )
 
 
-async def plan_permission(client: Client, group: str, *, reason: str | None) -> Planned:
+async def plan_permission(client: Client, group: str, *, reason: str | None) -> PlanReport:
     """Return the plan that adds the read permission wherever a group's dead-letter topic lacks it.
 
     It has no items if the topic is readable at every broker. Raises NotFoundError for a group without such a topic,
@@ -72,7 +72,7 @@ async def plan_permission(client: Client, group: str, *, reason: str | None) -> 
     return _planned(client, found, configs, consequences, asked="", reason=reason)
 
 
-async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str | None) -> Planned:
+async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str | None) -> PlanReport:
     """Return the plan that restores the topic's former permission where a change had set it, and nothing else.
 
     Members of the group do not matter. Raises RefusedError if nothing was changed, and what find_dead_letter_topic
@@ -107,12 +107,12 @@ async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str 
 def _planned(
     client: Client, found: FoundConfig, configs: Collection[ConfigItem], consequences: Iterable[Consequence], *,
     asked: str, reason: str | None,
-) -> Planned:  # fmt: skip
+) -> PlanReport:  # fmt: skip
     plan = new_config_plan(
         client, found, Operation.DLQ_FIX_PERMISSION, configs, consequences=consequences, asked=asked, reason=reason,
         route=Route.TOPIC_CONFIG,
     )  # fmt: skip
-    return Planned(plan, found.failures)
+    return PlanReport(plan, found.failures)
 
 
 def _consequences(found: FoundConfig, configs: Collection[ConfigItem], wanted: str) -> Iterator[Consequence]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from rmqctl.admin.groups.config import makes_deleted_again
+from rmqctl.admin.groups.config import recreates_deleted_groups
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.groups.rules.names import require_no_system_group
-from rmqctl.changes.plan_parts import NOT_LOOKED_UP, Planned
+from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import GroupState
@@ -15,13 +15,13 @@ from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Rout
 from rmqctl.text.names import closest
 from rmqctl.text.words import listed
 
-from .found import FoundConfig, find_config, find_own_topics, new_config_plan
+from .config_lookup import FoundConfig, find_config, find_own_topics, new_config_plan
 
 
 async def plan_group_deletion(
     client: Client, group: str, broker_names: Collection[str], *, with_offsets: bool, assume_offline: bool, asked: str,
     reason: str | None,
-) -> Planned:  # fmt: skip
+) -> PlanReport:  # fmt: skip
     """Return the plan that deletes a group at these brokers; at all if none is named.
 
     Raises UsageError for one of RocketMQ's own groups, NotFoundError for a group that does not exist, RefusedError for
@@ -30,7 +30,7 @@ async def plan_group_deletion(
     require_no_system_group(group)
     found = await find_config(client, group, broker_names)
     _require_there(found, with_offsets=with_offsets)
-    require_nobody(found, found.brokers, assume_offline=assume_offline)
+    require_no_members(found, found.brokers, assume_offline=assume_offline)
     takes_offsets = with_offsets or await must_take_offsets(client, found)
     configs = [ConfigItem(name, fields, None) for name in found.brokers if (fields := found.fields(name)) is not None]
     items = deleted_offsets(found, found.brokers) if with_offsets else ()
@@ -43,7 +43,7 @@ async def plan_group_deletion(
         await describe_deletion(client, found, configs, with_offsets=with_offsets), asked=asked, reason=reason,
         takes_offsets=takes_offsets,
     )  # fmt: skip
-    return Planned(plan, found.failures)
+    return PlanReport(plan, found.failures)
 
 
 def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem, ...]:
@@ -64,7 +64,7 @@ async def must_take_offsets(client: Client, found: FoundConfig) -> bool:
     """
     answers = await ask_all(
         [name for name in found.brokers if name in found.configs],
-        lambda name: makes_deleted_again(client, found.brokers[name]),
+        lambda name: recreates_deleted_groups(client, found.brokers[name]),
     )
     making = [name for name, makes in answers.ok.items() if makes]
     if making and found.offsets:
@@ -89,7 +89,7 @@ def _require_there(found: FoundConfig, *, with_offsets: bool) -> None:
     raise not_found(error, failed_by_name(found.failures))
 
 
-def require_nobody(found: FoundConfig, names: Iterable[str], *, assume_offline: bool) -> None:
+def require_no_members(found: FoundConfig, names: Iterable[str], *, assume_offline: bool) -> None:
     """Raise RefusedError if the group has members at these brokers, or may have.
 
     A running member creates the configuration again within seconds, with the defaults, and commits its offsets again.

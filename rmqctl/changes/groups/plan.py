@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.admin.results import failed_by_name, not_found
 from rmqctl.changes.groups.rules.effects import describe_effects
 from rmqctl.changes.groups.rules.fields import (
-    Changes,
+    ConfigChanges,
     changed,
     default_config,
     differing_names,
@@ -18,40 +18,40 @@ from rmqctl.changes.groups.rules.fields import (
     setting_words,
 )
 from rmqctl.changes.groups.rules.names import require_new_name, require_no_system_group
-from rmqctl.changes.plan_parts import Planned
+from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import ConfigItem, Consequence, Operation
 from rmqctl.text.names import closest
 
-from .found import FoundConfig, find_config, find_own_topics, new_config_plan
+from .config_lookup import FoundConfig, find_config, find_own_topics, new_config_plan
 
 
-class ConfigWish(Struct, frozen=True):
+class ConfigRequest(Struct, frozen=True):
     """What is to be set in a group, at these brokers; at all if none is named."""
 
     group: str
-    changes: Changes
+    changes: ConfigChanges
     broker_names: tuple[str, ...] = ()
     asked: str = ""
     reason: str | None = None
 
 
-async def plan_creation(client: Client, wish: ConfigWish, source: str | None) -> Planned:
+async def plan_creation(client: Client, request: ConfigRequest, source: str | None) -> PlanReport:
     """Return the plan that creates a group, with the defaults or as a copy of `source`, and with the given fields.
 
     Raises UsageError for an invalid name or field, RefusedError if the group exists with another configuration,
     NotFoundError for a source that does not exist, and what find_config raises.
     """
-    require_new_name(wish.group)
-    found = await find_config(client, wish.group, wish.broker_names)
-    _require_fields(found, wish.changes)
+    require_new_name(request.group)
+    found = await find_config(client, request.group, request.broker_names)
+    _require_fields(found, request.changes)
     if source is not None:
         _require_source(found, source)
-    targets = {name: changed(_beginning(found, name, source), wish.changes) for name in found.brokers}
+    targets = {name: changed(_beginning(found, name, source), request.changes) for name in found.brokers}
     there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
-    _require_equal(wish.group, there, targets)
+    _require_equal(request.group, there, targets)
     configs = [ConfigItem(name, None, target) for name, target in targets.items() if name not in there]
     consequences = [
         *(Consequence("LEFT_ALONE", f"{name} already has the group with this configuration.") for name in there),
@@ -59,22 +59,22 @@ async def plan_creation(client: Client, wish: ConfigWish, source: str | None) ->
         *_leftovers(found, configs),
         *_forbidden_stay(found, source),
     ]
-    return _planned(client, found, Operation.GROUP_CREATE, configs, consequences, wish)
+    return _planned(client, found, Operation.GROUP_CREATE, configs, consequences, request)
 
 
-async def plan_update(client: Client, wish: ConfigWish) -> Planned:
+async def plan_update(client: Client, request: ConfigRequest) -> PlanReport:
     """Return the plan that sets some fields of a group, and keeps the others as each broker has them.
 
     Raises UsageError for a field that a broker does not know, NotFoundError for a group that does not exist, and what
     find_config raises.
     """
-    require_no_system_group(wish.group)
-    found = await find_config(client, wish.group, wish.broker_names)
+    require_no_system_group(request.group)
+    found = await find_config(client, request.group, request.broker_names)
     there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
     if not there:
-        raise _unknown(found, wish.group)
-    _require_fields(found, wish.changes)
-    targets = {name: changed(fields, wish.changes) for name, fields in there.items()}
+        raise _unknown(found, request.group)
+    _require_fields(found, request.changes)
+    targets = {name: changed(fields, request.changes) for name, fields in there.items()}
     configs = [
         ConfigItem(name, there[name], target)
         for name, target in targets.items()
@@ -85,20 +85,20 @@ async def plan_update(client: Client, wish: ConfigWish) -> Planned:
         *await find_effects(client, found, configs),
         *_differing(targets),
     ]
-    return _planned(client, found, Operation.GROUP_UPDATE, configs, consequences, wish)
+    return _planned(client, found, Operation.GROUP_UPDATE, configs, consequences, request)
 
 
 def _planned(
     client: Client, found: FoundConfig, operation: Operation, configs: list[ConfigItem],
-    consequences: list[Consequence], wish: ConfigWish,
-) -> Planned:  # fmt: skip
+    consequences: list[Consequence], request: ConfigRequest,
+) -> PlanReport:  # fmt: skip
     plan = new_config_plan(
-        client, found, operation, configs, consequences=consequences, asked=wish.asked, reason=wish.reason
+        client, found, operation, configs, consequences=consequences, asked=request.asked, reason=request.reason
     )
-    return Planned(plan, found.failures)
+    return PlanReport(plan, found.failures)
 
 
-def _require_fields(found: FoundConfig, changes: Changes) -> None:
+def _require_fields(found: FoundConfig, changes: ConfigChanges) -> None:
     """Raise UsageError for a field that a broker would silently drop."""
     for name in found.brokers:
         unknown = sorted(changes.names - found.known_fields(name))

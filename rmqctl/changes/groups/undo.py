@@ -8,7 +8,7 @@ from typing import Any
 from rmqctl.changes.groups.rules.changes import WAYS_BACK
 from rmqctl.changes.groups.rules.fields import differing_names, taken_back
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
-from rmqctl.changes.plan_parts import NOT_LOOKED_UP, Planned, awaiting, awaiting_config
+from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, awaiting, awaiting_config
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Awaited, ConfigItem, Consequence, Operation, PlanItem, Route
@@ -16,12 +16,12 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted
 
-from .delete import deleted_offsets, describe_deletion, must_take_offsets, require_nobody
-from .found import FoundConfig, changed_configs, find_config, new_config_plan
+from .config_lookup import FoundConfig, changed_configs, find_config, new_config_plan
+from .delete import deleted_offsets, describe_deletion, must_take_offsets, require_no_members
 from .plan import find_effects
 
 
-async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
+async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> PlanReport:
     """Return the plan that configures a group as before, and restores the offsets that were deleted with it.
 
     Raises RefusedError if nothing was changed, or if members would store other offsets or create the group again; and
@@ -58,7 +58,7 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
         client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason,
         takes_offsets=takes_offsets,
     )  # fmt: skip
-    return Planned(plan, found.failures)
+    return PlanReport(plan, found.failures)
 
 
 def _before(item: ConfigReceiptItem, now: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -78,7 +78,7 @@ async def _offsets_back(
 ) -> tuple[tuple[PlanItem, ...], list[Consequence]]:  # fmt: skip
     """Return the offsets that the undo changes, and its consequences."""
     if operation is Operation.GROUP_DELETE:
-        require_nobody(found, found.brokers, assume_offline=assume_offline)
+        require_no_members(found, found.brokers, assume_offline=assume_offline)
         # Offsets that the undone change had restored; offsets that the group has stored since are kept.
         with_offsets = bool(changed) and all(item.before is None for item in changed)
         items = deleted_offsets(found, sorted({item.mq.broker_name for item in changed})) if with_offsets else ()
@@ -96,7 +96,7 @@ async def _offsets_back(
     )  # fmt: skip
     late = _awaiting(found, changed, awaited, Route.BROKER_WRITE)
     if back or late:
-        require_nobody(found, found.brokers, assume_offline=assume_offline)
+        require_no_members(found, found.brokers, assume_offline=assume_offline)
     if back:
         text = f"Offsets of {counted(len(back), 'queue')} are restored: the next member resumes from them."
         effects.append(Consequence("OFFSETS_BACK", text))

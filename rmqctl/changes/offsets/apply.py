@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.offsets.write import push_stored_offsets, require_master, reset_offset, store_offset
+from rmqctl.admin.offsets.write import push_stored_offsets, reset_offset, store_offset
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.applied import Applied, receipt_of
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.drift import is_there
 from rmqctl.changes.offsets.rules.route import is_cpp_only
 from rmqctl.changes.plan_parts import new_id, write_batches
+from rmqctl.changes.receipt_report import ReceiptReport, receipt_of
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
@@ -23,7 +23,7 @@ from rmqctl.model.receipt import Result, Who
 from rmqctl.net.clock import pause
 from rmqctl.text.words import counted
 
-from .check import Checked, check_plan
+from .check import PlanCheck, check_plan
 from .outcomes import Outcomes
 
 # A member can store its own offset between ours and the push.
@@ -40,7 +40,7 @@ NONE_STORED = -1
 async def apply_offsets(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     wait_s: float | None, report: Callable[[str], None],
-) -> Applied:  # fmt: skip
+) -> ReceiptReport:  # fmt: skip
     """Apply a plan of offsets. `report` is called with a sentence about what is being waited for.
 
     Nothing is written when the plan is out of date (StaleError), or the group cannot be read. Later failures are in
@@ -64,13 +64,13 @@ async def apply_offsets(
     ended_at_ms = client.clock.now_ms()
     outcomes.end(ended_at_ms)
     receipt = receipt_of(plan, outcomes.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=outcomes.in_order())
-    return Applied(receipt, outcomes.all_failures())
+    return ReceiptReport(receipt, outcomes.all_failures())
 
 
 class OffsetWriter:
     """Sends what a plan writes, and notes what brokers answer."""
 
-    def __init__(self, client: Client, plan: Plan, checked: Checked, outcomes: Outcomes) -> None:
+    def __init__(self, client: Client, plan: Plan, checked: PlanCheck, outcomes: Outcomes) -> None:
         self._client = client
         self._plan = plan
         self._checked = checked
@@ -107,7 +107,7 @@ class OffsetWriter:
         pushed = [index for index in indexes if self._plan.items[index].route is Route.CLIENT_PUSH]
         plain = [index for index in indexes if index not in set(pushed)]
         try:
-            address = require_master(broker)
+            address = self._client.require_master(broker)
             stored = {
                 mq.topic
                 for mq, offset in self._checked.offsets.items()
@@ -167,29 +167,29 @@ class OffsetWriter:
             try:
                 self._outcomes.note_refusals(answers.failed)
             except RmqctlError:
-                self._outcomes.untold |= answers.ok.keys() - self._outcomes.told
+                self._outcomes.not_pushed |= answers.ok.keys() - self._outcomes.pushed
                 raise
             stored = list(answers.ok)
             if not stored:
                 return
             try:
-                told = await push_stored_offsets(
+                pushed = await push_stored_offsets(
                     self._client, address, self._plan.group, topic, for_cpp=is_cpp_only(self._checked.languages)
                 )
             except BrokerError as error:
                 self._outcomes.note_refusals(dict.fromkeys(stored, error))
-                self._outcomes.untold |= set(stored) - self._outcomes.told
+                self._outcomes.not_pushed |= set(stored) - self._outcomes.pushed
                 return
             except RmqctlError:
                 # The broker may have notified them, or may still do so.
                 self._outcomes.unanswered |= set(stored)
                 raise
             items = self._plan.items
-            wrong = [index for index in stored if told.get(items[index].mq) != items[index].target]
-            self._outcomes.told = (self._outcomes.told | set(stored)) - set(wrong)
+            wrong = [index for index in stored if pushed.get(items[index].mq) != items[index].target]
+            self._outcomes.pushed = (self._outcomes.pushed | set(stored)) - set(wrong)
             if not wrong:
                 return
-        self._outcomes.untold |= set(wrong)
+        self._outcomes.not_pushed |= set(wrong)
         for index in wrong:
             self._outcomes.note(index, "a client committed its own offset each time before the push reached it")
 

@@ -9,9 +9,15 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.messages.time_search import fetch_message_at
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import Answers, all_or_failed, ask_all
-from rmqctl.changes.offsets.rules.drift import Moved, Now, compared_times, count_moved, find_drift, is_seen
+from rmqctl.changes.offsets.rules.drift import (
+    ConsumedCount,
+    CurrentState,
+    compared_times,
+    count_moved,
+    find_drift,
+    is_seen,
+)
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.changes.plan_parts import stale
 from rmqctl.client.core import Client
@@ -19,15 +25,15 @@ from rmqctl.errors import NotFoundError, StaleError
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.plan import Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.rules.plan_consequences import CLIENTS_AHEAD, describe_ahead, narrowing
 from rmqctl.rules.pop_handles import normal_topic
 
-from .found import Found, find_group, find_stored
+from .group_lookup import FoundGroup, find_group, find_stored
 from .items import item_today
 
 
-class Checked(Struct, frozen=True):
+class PlanCheck(Struct, frozen=True):
     """The current offsets of a plan's queues, None without one, and how far a running group has advanced since.
 
     `brokers` are the plan's; `is_server_side` says by name which of them move clients to an offset themselves. `today`
@@ -35,14 +41,14 @@ class Checked(Struct, frozen=True):
     """
 
     offsets: Mapping[MessageQueue, int | None]
-    moved: Moved
-    brokers: Mapping[str, Broker]
+    moved: ConsumedCount
+    brokers: Mapping[str, BrokerData]
     is_server_side: Mapping[str, bool]
     languages: frozenset[str]
     today: Plan
 
 
-async def find_planned(client: Client, plan: Plan) -> Found:
+async def find_planned(client: Client, plan: Plan) -> FoundGroup:
     """Read the part of the group that a plan is about. Raises what find_group raises."""
     # Name servers learn of a retry topic of pops up to 30 s late.
     named = {
@@ -55,7 +61,7 @@ async def find_planned(client: Client, plan: Plan) -> Found:
     return await find_group(client, plan.group, tuple(sorted(named)))
 
 
-async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
+async def check_plan(client: Client, plan: Plan, *, strict: bool) -> PlanCheck:
     """Return the current state. Raises StaleError when the plan is out of date, and what find_group raises."""
     try:
         found = await find_planned(client, plan)
@@ -70,7 +76,7 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
             raise silence.reworded(f"The master of {name} does not answer; its slave's copy of the offsets may be old.")
     now = replace(now, store_times_ms=await _store_times_ms(client, compared_times(plan, now), found))
     _require_no_drift(plan, now, strict=strict)
-    return Checked(
+    return PlanCheck(
         offsets=now.offsets,
         moved=count_moved(plan, now),
         brokers={name: found.brokers[name] for name in plan.brokers if name in found.brokers},
@@ -80,19 +86,19 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     )
 
 
-def _require_no_drift(plan: Plan, now: Now, *, strict: bool) -> None:
+def _require_no_drift(plan: Plan, now: CurrentState, *, strict: bool) -> None:
     drift = find_drift(plan, now, strict=strict)
     if drift:
         has_moved = any(now.brokers.get(name, address) != address for name, address in plan.brokers.items())
         raise stale(drift, has_moved=has_moved)
 
 
-async def _store_times_ms(client: Client, items: Collection[PlanItem], found: Found) -> dict[MessageQueue, int]:
+async def _store_times_ms(client: Client, items: Collection[PlanItem], found: FoundGroup) -> dict[MessageQueue, int]:
     """Return when the message at each target was stored, by one pull per queue. Raises a broker's error.
 
     A message that was deleted, by retention or compaction, is left out.
     """
-    addresses = {item.mq: require_master(found.brokers[item.mq.broker_name]) for item in items}
+    addresses = {item.mq: client.require_master(found.brokers[item.mq.broker_name]) for item in items}
     targets = {item.mq: item.target or 0 for item in items}
     answers = await ask_all(targets, lambda mq: fetch_message_at(client, addresses[mq], mq, targets[mq]))
     return {
@@ -102,7 +108,7 @@ async def _store_times_ms(client: Client, items: Collection[PlanItem], found: Fo
     }
 
 
-def _today(plan: Plan, found: Found) -> Plan:
+def _today(plan: Plan, found: FoundGroup) -> Plan:
     if plan.operation in (Operation.OFFSET_DELETE, Operation.CLEAN_EXPIRED):
         return plan  # a deletion has no numbers, and what is cleaned depends on the client that has it in flight
     items = tuple(
@@ -117,15 +123,15 @@ def _today(plan: Plan, found: Found) -> Plan:
     return replace(plan, items=items, consequences=(*others, *ahead), filters=filters)
 
 
-def _is_awaiting(item: PlanItem, found: Found) -> bool:
+def _is_awaiting(item: PlanItem, found: FoundGroup) -> bool:
     """Return whether an item still waits for an earlier write, so that nothing has changed so far."""
     return item.awaits is not None and not is_seen(item.awaits, item.before, found.offsets.get(item.mq))
 
 
-def _now(plan: Plan, found: Found, tables: Answers[str, dict[str, GroupConfig]]) -> Now:
+def _now(plan: Plan, found: FoundGroup, tables: Answers[str, dict[str, GroupConfig]]) -> CurrentState:
     # For a plan with direct writes to a group that may have members, the operator asserted that it has none.
     assume_offline = any(item.route is Route.BROKER_WRITE for item in plan.items)
-    return Now(
+    return CurrentState(
         state=found.situation.state,
         consume_type=found.situation.consume_type,
         message_model=found.situation.message_model,
@@ -144,5 +150,5 @@ def _now(plan: Plan, found: Found, tables: Answers[str, dict[str, GroupConfig]])
             if row.min_offset is not None and row.max_offset is not None
         },
         lacking_config={name for name, table in tables.ok.items() if plan.group not in table},
-        untold_config=tables.failed.keys(),
+        unread_config=tables.failed.keys(),
     )

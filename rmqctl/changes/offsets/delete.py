@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.config import fetch_topic_config
 from rmqctl.changes.offsets.rules.reset import NONE_STORED
-from rmqctl.changes.plan_parts import NOT_LOOKED_UP, Planned, reason_words, unseen_item
+from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, reason_words, unseen_item
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.failure import Failure
@@ -16,14 +16,14 @@ from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 
-from .found import Found, find_stored, find_untold, require_configured
+from .group_lookup import FoundGroup, find_stored, find_unreported, require_configured
 from .plan import new_plan
 
 
 async def plan_deletion(
     client: Client, group: str, topics: Sequence[str], *, leftovers: bool, assume_offline: bool, asked: str,
     reason: str | None,
-) -> Planned:  # fmt: skip
+) -> PlanReport:  # fmt: skip
     """Return the plan for the stored offsets of these topics, and with `leftovers` for those of deleted topics.
 
     Raises NotFoundError when none are stored, RefusedError for a group that may have members, and for one that
@@ -37,7 +37,7 @@ async def plan_deletion(
     gone, untold = await _find_gone(client, found)
     wanted = {*topics} | (gone if leftovers else set())
     named = {mq: before for mq, before in sorted(found.offsets.items()) if mq.topic in wanted and before is not None}
-    silent, hidden = await find_untold(client, found, {mq.broker_name for mq in named})
+    silent, hidden = await find_unreported(client, found, {mq.broker_name for mq in named})
     failures = (*found.failures, *untold, *silent.values())
     items = (
         *(_item(mq, before, gone) for mq, before in named.items() if mq.broker_name not in silent),
@@ -58,7 +58,7 @@ async def plan_deletion(
     plan = await new_plan(
         client, found, items, consequences, operation=Operation.OFFSET_DELETE, asked=asked, reason=reason
     )
-    return Planned(plan, failures)
+    return PlanReport(plan, failures)
 
 
 def _item(mq: MessageQueue, before: int, gone: Collection[str]) -> PlanItem:
@@ -68,7 +68,7 @@ def _item(mq: MessageQueue, before: int, gone: Collection[str]) -> PlanItem:
 
 
 def _unseen(
-    found: Found, silent: Mapping[MessageQueue, int | None], topics: Collection[str], failures: Sequence[Failure]
+    found: FoundGroup, silent: Mapping[MessageQueue, int | None], topics: Collection[str], failures: Sequence[Failure]
 ) -> Iterator[PlanItem]:
     """Yield the items of queues at brokers that did not report the group (`silent`), or its offsets."""
     reasons = {failure.broker_name: reason_words(failure) for failure in reversed(failures)}
@@ -81,7 +81,7 @@ def _unseen(
         yield unseen_item(mq, reasons.get(mq.broker_name, ""), reason=reason, before=before)
 
 
-async def _find_gone(client: Client, found: Found) -> tuple[set[str], list[Failure]]:
+async def _find_gone(client: Client, found: FoundGroup) -> tuple[set[str], list[Failure]]:
     """Return the topics without a route that the brokers with their offsets do not have either, and what failed.
 
     A name server alone proves nothing: it forgets a topic while the only broker that has it is absent, and knows no

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.changes.offsets.rules.reset import Ahead, Range, find_effects
+from rmqctl.changes.offsets.rules.reset import CountRange, MemberLead, find_effects
 from rmqctl.model.plan import PlanItem, Route
 from rmqctl.model.progress import QueueProgress, Unknown
 
@@ -72,7 +72,7 @@ def _effects(
         reasons["lost"] = Unknown.NEVER_COMMITTED.value
     fields: dict[str, Any] = {"lost": found.lost}
     for name in ("reconsumed", "skipped"):
-        span: Range | None = getattr(found, name)
+        span: CountRange | None = getattr(found, name)
         low, high = (None, None) if span is None else span
         if span is None:
             # The clients of a group without an offset choose where to start (ConsumeFromWhere).
@@ -83,10 +83,10 @@ def _effects(
     return fields, reasons
 
 
-def _ahead(row: QueueProgress, max_offset: int) -> Ahead | None:
+def _ahead(row: QueueProgress, max_offset: int) -> MemberLead | None:
     """Return what members have past the stored offset: all of the queue if that is unknown."""
     if row.reasons.get("inflight") is Unknown.POP:
         return None  # a pop moves the stored offset immediately
     if row.pulled_to is None or row.duplicate_risk is None:
-        return Ahead(max_offset, max_offset)
-    return Ahead(row.pulled_to, row.duplicate_risk, row.first_unfinished)
+        return MemberLead(max_offset, max_offset)
+    return MemberLead(row.pulled_to, row.duplicate_risk, row.first_unfinished)

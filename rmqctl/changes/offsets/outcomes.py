@@ -8,21 +8,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.admin.offsets.stored import fetch_stored_offsets
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.applied import note_down
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.late_writes import (
     LOOK_AGAIN_S,
     LOOKING,
     is_refusal,
     joined,
-    look_until_seen,
+    read_until_seen,
     stored_words,
     unseen_again_note,
     unseen_note,
 )
 from rmqctl.changes.offsets.rules.drift import is_seen
+from rmqctl.changes.receipt_report import write_to_journal
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
@@ -30,14 +29,14 @@ from rmqctl.model.group import GO, GroupState
 from rmqctl.model.plan import Plan, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ReceiptItem, Result
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
-from rmqctl.observe.sampling import GroupSampler
+from rmqctl.observe.group_sampler import GroupSampler
 from rmqctl.observe.wait_stable import wait_until_confirmed
-from rmqctl.rules.confirmation import Outcome, Verdict, Written, push_quiet_s
+from rmqctl.rules.confirmation import ResetOutcome, WriteVerdict, WrittenOffset, push_quiet_s
 
-from .check import Checked
+from .check import PlanCheck
 
 # Go clients also stop for 10 s after a pull moves them, and get the queue again at the next rebalance, within 20 s.
 _GO_MORE_S = 30.0
@@ -50,15 +49,15 @@ _STORED_EVERY_S = 6.0
 class Outcomes:
     """One application of a plan: what is known of each item so far, by its index in the plan."""
 
-    def __init__(self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str) -> None:
+    def __init__(self, client: Client, plan: Plan, checked: PlanCheck, journal: Journal, receipt_id: str) -> None:
         self.receipt_id = receipt_id
         self.failures: list[Failure] = []
         # The request was sent, or is about to be.
         self.written: set[int] = set()
         # The right offset was pushed to the clients.
-        self.told: set[int] = set()
+        self.pushed: set[int] = set()
         # The offset was stored, and certainly not pushed to any client.
-        self.untold: set[int] = set()
+        self.not_pushed: set[int] = set()
         # A request was sent and not answered; the errors are by broker.
         self.unanswered: set[int] = set()
         self.write_failures: dict[str, Failure] = {}
@@ -89,7 +88,7 @@ class Outcomes:
         awaited = self._awaited(wait_s)
         # Concurrently: a later look at the group could not tell which members had moved before it.
         await asyncio.gather(self._wait(awaited, wait_s, report), self._look_again(awaited, report))
-        await self._look_after_untold(wait_s)
+        await self._check_not_pushed(wait_s)
 
     def attempting(self, indexes: Sequence[int]) -> None:
         """Journal what is going to be sent. Raises the journal's error: what is not journaled is not sent."""
@@ -115,11 +114,11 @@ class Outcomes:
     def settle(self, indexes: Iterable[int]) -> None:
         """Write to the journal what is known of items."""
         settled = {index: self.items[index] for index in indexes}
-        note_down(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
+        write_to_journal(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
 
     def end(self, now_ms: int) -> None:
         """Write to the journal that the change has ended."""
-        note_down(lambda: self._journal.end(self.receipt_id, now_ms), self.failures)
+        write_to_journal(lambda: self._journal.end(self.receipt_id, now_ms), self.failures)
 
     def note(self, index: int, note: str) -> None:
         """Set an item's note."""
@@ -159,7 +158,7 @@ class Outcomes:
             index
             for index, item in self.items.items()
             if item.result is Result.UNKNOWN and index in self.written
-            if item.route is Route.SERVER_SIDE or (item.route is Route.CLIENT_PUSH and index not in self.untold)
+            if item.route is Route.SERVER_SIDE or (item.route is Route.CLIENT_PUSH and index not in self.not_pushed)
             if item.target is not None  # offsets of a running group are not deleted
         }
 
@@ -184,7 +183,7 @@ class Outcomes:
             await self.read_back([index for index in left if is_open(index)])
             return not any(map(is_open, left))
 
-        await look_until_seen(self._client, look)
+        await read_until_seen(self._client, look)
         now_ms = self._client.clock.now_ms()
         for index in filter(is_open, left):
             item = self.items[index]
@@ -215,7 +214,7 @@ class Outcomes:
             return seen >= set(indexes)
 
         if not await look():
-            await look_until_seen(self._client, look)
+            await read_until_seen(self._client, look)
         for index in sorted(set(indexes) - seen):
             item, awaits = self.items[index], self._plan.items[index].awaits
             if awaits is not None:
@@ -235,7 +234,7 @@ class Outcomes:
 
     async def _stored(self, name: str, indexes: Iterable[int]) -> dict[MessageQueue, int | None]:
         broker = self._checked.brokers[name]
-        master = Broker(broker.cluster, broker.broker_name, {0: require_master(broker)})
+        master = BrokerData(broker.cluster, broker.broker_name, {0: self._client.require_master(broker)})
         queues = [self._plan.items[index].mq for index in indexes]
         return await fetch_stored_offsets(self._client, master, self._plan.group, queues)
 
@@ -245,7 +244,7 @@ class Outcomes:
         item = replace(self.items[index], after=after, is_after_known=True, note=note)
         if item.route is Route.BROKER_WRITE and after == item.target:
             item = replace(item, result=Result.CONFIRMED, note="")
-        elif index in self.told or (item.route is Route.SERVER_SIDE and after == item.target):
+        elif index in self.pushed or (item.route is Route.SERVER_SIDE and after == item.target):
             item = replace(item, is_pending=True)
         elif index in self.unanswered:
             # The broker may still perform the write, or push it to the clients.
@@ -263,7 +262,7 @@ class Outcomes:
         """Wait at most `wait_s` until the group itself resumes from the new offsets; None waits as long as needed."""
         open_items = {index: self.items[index] for index in sorted(awaited)}
         written = [
-            Written(item.mq, item.route, item.before, item.target)
+            WrittenOffset(item.mq, item.route, item.before, item.target)
             for item in open_items.values()
             if item.target is not None
         ]
@@ -294,22 +293,22 @@ class Outcomes:
                 self.items[index] = judged
         self.settle(open_items)
 
-    async def _look_after_untold(self, wait_s: float | None) -> None:
+    async def _check_not_pushed(self, wait_s: float | None) -> None:
         """Check whether members have overwritten offsets that were not pushed to them; they commit every 5 s."""
-        untold = {
+        not_pushed = {
             index
             for index, item in self.items.items()
-            if item.result is Result.UNKNOWN and index in self.untold - self.unanswered and item.is_after_known
+            if item.result is Result.UNKNOWN and index in self.not_pushed - self.unanswered and item.is_after_known
         }
-        if not untold or wait_s == 0:
+        if not not_pushed or wait_s == 0:
             return
         await pause(self._client.clock, _STORED_EVERY_S)
-        await self.read_back(untold)
-        for index in untold:
+        await self.read_back(not_pushed)
+        for index in not_pushed:
             item = self.items[index]
             if item.is_after_known and _has_gone_on(item):
                 self.items[index] = replace(item, result=Result.UNCHANGED)
-        self.settle(untold)
+        self.settle(not_pushed)
 
     async def look_before(self) -> None:
         """Sample the group's members before anything is written; later samples are compared with this one."""
@@ -318,16 +317,16 @@ class Outcomes:
             sampler = GroupSampler(self._client, self._plan.group, await self._all_brokers())
             self._baseline = await sampler.sample(queues)
 
-    async def _all_brokers(self) -> dict[str, Broker]:
+    async def _all_brokers(self) -> dict[str, BrokerData]:
         cluster = await self._client.cluster()
         return {broker.broker_name: broker for broker in cluster.registered}
 
 
 _RESULTS = {
-    Outcome.CONFIRMED: Result.CONFIRMED,
-    Outcome.LOST: Result.UNCHANGED,
-    Outcome.PENDING: Result.UNKNOWN,
-    Outcome.UNKNOWN: Result.UNKNOWN,
+    ResetOutcome.CONFIRMED: Result.CONFIRMED,
+    ResetOutcome.LOST: Result.UNCHANGED,
+    ResetOutcome.PENDING: Result.UNKNOWN,
+    ResetOutcome.UNKNOWN: Result.UNKNOWN,
 }
 
 
@@ -336,9 +335,9 @@ def _has_gone_on(item: ReceiptItem) -> bool:
     return item.before is not None and item.after is not None and item.before <= item.after != item.target
 
 
-def _judged(item: ReceiptItem, verdict: Verdict, seen: QueueSample | None) -> ReceiptItem:
+def _judged(item: ReceiptItem, verdict: WriteVerdict, seen: QueueSample | None) -> ReceiptItem:
     after = None if seen is None else seen.consumer_offset
-    is_confirmed = verdict.outcome is Outcome.CONFIRMED
+    is_confirmed = verdict.outcome is ResetOutcome.CONFIRMED
     result = _RESULTS[verdict.outcome]
     if result is Result.UNCHANGED and (after is None or item.before is None or after < item.before):
         result = Result.UNKNOWN  # it is neither where it was nor further on
@@ -347,6 +346,6 @@ def _judged(item: ReceiptItem, verdict: Verdict, seen: QueueSample | None) -> Re
         result=result,
         after=item.after if after is None else after,
         is_after_known=item.is_after_known or after is not None,
-        is_pending=verdict.outcome is Outcome.PENDING,
+        is_pending=verdict.outcome is ResetOutcome.PENDING,
         note="" if is_confirmed else verdict.reason,
     )

@@ -14,10 +14,10 @@ from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.text.words import counted, listed
 
-from .found import Found
+from .group_lookup import FoundGroup
 
 
-async def find_retry_routes(client: Client, found: Found) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
+async def find_retry_routes(client: Client, found: FoundGroup) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
     """Return the routes of the existing retry topics, by topic, and the errors of name servers."""
     situation, topics = found.situation, {mq.topic for mq in found.rows}
     try:
@@ -29,7 +29,7 @@ async def find_retry_routes(client: Client, found: Found) -> tuple[Mapping[str, 
     return routes.ok, [error for error in routes.failed.values() if not isinstance(error, NotFoundError)]
 
 
-async def describe_waiting(client: Client, found: Found, changed: Collection[str]) -> tuple[Consequence, ...]:
+async def describe_waiting(client: Client, found: FoundGroup, changed: Collection[str]) -> tuple[Consequence, ...]:
     """Return how many messages wait in retry topics that are not to be changed."""
     group = found.situation.group
     routes, errors = await find_retry_routes(client, found)

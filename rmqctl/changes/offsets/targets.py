@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers.probe import measure_clock
 from rmqctl.admin.messages.time_search import fetch_message_at, find_first_since
-from rmqctl.admin.offsets.write import require_master
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.queues import QueueChoice
-from rmqctl.changes.offsets.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
+from rmqctl.changes.offsets.rules.reset import ResetFacts, TargetKind, TargetOffset, TargetSpec, choose_target
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
@@ -20,24 +19,24 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Awaited, Consequence, Operation, Route
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
+from rmqctl.model.route import BrokerData
 from rmqctl.rules.plan_consequences import describe_clocks, middle_skew_ms, target_note
 from rmqctl.rules.store_times import TimeOrder
 
-from .found import Found
+from .group_lookup import FoundGroup
 
 
-class Wish(Struct, frozen=True):
+class ResetRequest(Struct, frozen=True):
     """What is to be changed: `topics`, or all that the group consumes if empty; their `queues`, or all if empty.
 
-    `given` are offsets by queue for Aim.GIVEN, None for a queue without one; `awaits` are writes that an undo has to
-    wait for if its queue is as before. `expect_queues` is how many queues the plan must be about, None for any number.
-    `unread` are queues whose offset could not be read from the source, and why; `failures` and `consequences` are from
-    reading the source.
+    `given` are offsets by queue for TargetKind.GIVEN, None for a queue without one; `awaits` are writes that an undo
+    has to wait for if its queue is as before. `expect_queues` is how many queues the plan must be about, None for any
+    number. `unread` are queues whose offset could not be read from the source, and why; `failures` and `consequences`
+    are from reading the source.
     """
 
     operation: Operation
-    spec: Spec
+    spec: TargetSpec
     topics: tuple[str, ...] = ()
     queues: tuple[QueueChoice, ...] = ()
     given: Mapping[MessageQueue, int | None] = {}
@@ -52,17 +51,17 @@ class Wish(Struct, frozen=True):
     reason: str | None = None
 
 
-async def resolve_ago(
-    client: Client, brokers: Mapping[str, Broker], spec: Spec
-) -> tuple[Spec, tuple[Consequence, ...]]:
-    """Return a wish with its time by the brokers' clocks, and the consequences to report about these clocks.
+async def resolve_request_time(
+    client: Client, brokers: Mapping[str, BrokerData], spec: TargetSpec
+) -> tuple[TargetSpec, tuple[Consequence, ...]]:
+    """Return a request with its time by the brokers' clocks, and the consequences to report about these clocks.
 
-    Wishes without a relative time are unchanged. Brokers that do not report their time are left out; if no broker
+    Requests without a relative time are unchanged. Brokers that do not report their time are left out; if no broker
     reports it, this machine's clock is used. Raises UsageError for a time before 1970.
     """
     if spec.ago_ms is None:
         return spec, ()
-    answers = await ask_all(brokers, lambda name: measure_clock(client, require_master(brokers[name])))
+    answers = await ask_all(brokers, lambda name: measure_clock(client, client.require_master(brokers[name])))
     skews = {name: skew for name, skew in answers.ok.items() if skew is not None}
     at_ms = client.clock.now_ms() + middle_skew_ms(skews) - spec.ago_ms
     if at_ms < 0:
@@ -71,13 +70,13 @@ async def resolve_ago(
     return replace(spec, value=at_ms), consequences
 
 
-class Looked(Struct, frozen=True):
+class QueueTarget(Struct, frozen=True):
     """A queue's target, and the store time of the first message there; `error` is why that could not be read.
 
     `order` is the order of the store times that a search by time saw.
     """
 
-    choice: Choice
+    choice: TargetOffset
     first_store_time_ms: int | None = None
     error: RmqctlError | None = None
     order: TimeOrder = TimeOrder.RISING
@@ -89,35 +88,35 @@ class Looked(Struct, frozen=True):
 
 
 async def look_up_targets(
-    client: Client, found: Found, wish: Wish, rows: Sequence[QueueProgress]
-) -> tuple[dict[MessageQueue, Looked], list[Failure]]:
+    client: Client, found: FoundGroup, request: ResetRequest, rows: Sequence[QueueProgress]
+) -> tuple[dict[MessageQueue, QueueTarget], list[Failure]]:
     """Return each queue's target; a queue that could not be looked up is left out, and a failure."""
 
-    async def look_up(row: QueueProgress) -> Looked:
+    async def look_up(row: QueueProgress) -> QueueTarget:
         min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
-        address = require_master(found.brokers[row.mq.broker_name])
+        address = client.require_master(found.brokers[row.mq.broker_name])
         first, order = None, TimeOrder.RISING
-        if wish.spec.aim is Aim.TIME:
-            first, order = await find_first_since(client, address, row.mq, wish.spec.value, min_offset, max_offset)
-        facts = QueueFacts(
+        if request.spec.kind is TargetKind.TIME:
+            first, order = await find_first_since(client, address, row.mq, request.spec.value, min_offset, max_offset)
+        facts = ResetFacts(
             row.mq, min_offset, max_offset, row.consumer_offset,
-            found=None if first is None else first.queue_offset, given=wish.given.get(row.mq),
+            found=None if first is None else first.queue_offset, given=request.given.get(row.mq),
         )  # fmt: skip
-        choice = choose_target(wish.spec, facts)
-        if choice.is_removed and route_of(row.mq.broker_name, found, wish) is not Route.BROKER_WRITE:
-            return Looked(Choice(None, "an offset of a running group cannot be deleted"))
+        choice = choose_target(request.spec, facts)
+        if choice.is_removed and route_of(row.mq.broker_name, found, request) is not Route.BROKER_WRITE:
+            return QueueTarget(TargetOffset(None, "an offset of a running group cannot be deleted"))
         if choice.target is None or choice.target >= max_offset:
-            return Looked(choice, order=order)
+            return QueueTarget(choice, order=order)
         try:
             if first is None or first.queue_offset != choice.target:
                 first = await fetch_message_at(client, address, row.mq, choice.target)
         except RmqctlError as error:
-            return Looked(choice, error=error, order=order)
-        return Looked(choice, None if first is None else first.stored_at_ms, order=order)
+            return QueueTarget(choice, error=error, order=order)
+        return QueueTarget(choice, None if first is None else first.stored_at_ms, order=order)
 
     by_queue = {row.mq: row for row in rows}
     answers = await ask_all(by_queue, lambda mq: look_up(by_queue[mq]))
-    unread = {mq: looked.error for mq, looked in answers.ok.items() if looked.error is not None}
+    unread = {mq: each.error for mq, each in answers.ok.items() if each.error is not None}
     return dict(answers.ok), [*_failures("target", answers.failed), *_failures("first message", unread)]
 
 
@@ -125,7 +124,7 @@ def _failures(what: str, failed: Mapping[MessageQueue, RmqctlError]) -> list[Fai
     return [Failure(mq.broker_name, f"{what} of {mq.topic}:{mq.queue_id}", error) for mq, error in failed.items()]
 
 
-def route_of(broker_name: str, found: Found, wish: Wish) -> Route:
+def route_of(broker_name: str, found: FoundGroup, request: ResetRequest) -> Route:
     """Return the route by which a broker is changed."""
     is_server_side = found.is_server_side.get(broker_name, False)
-    return choose_route(found.situation, assume_offline=wish.assume_offline, is_server_side=is_server_side)
+    return choose_route(found.situation, assume_offline=request.assume_offline, is_server_side=is_server_side)

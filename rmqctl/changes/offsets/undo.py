@@ -5,18 +5,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
-from rmqctl.changes.offsets.rules.reset import Aim, Spec
-from rmqctl.changes.plan_parts import Planned
+from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.receipt import Receipt, Result
 
 from .plan import plan_offsets
-from .targets import Wish
+from .targets import ResetRequest
 
 
-async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
+async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> PlanReport:
     """Return the plan that restores the former offsets of all queues that were, or may have been, changed.
 
     Raises RefusedError if nothing was changed, and what plan_offsets raises.
@@ -32,13 +32,13 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
         reason = "its queues are at their former offsets" if is_back else "no queue was changed"
         raise RefusedError(f"There is nothing to undo in {receipt.id}: {reason}.")
     awaited = awaited_writes(receipt, client.clock.now_ms())
-    wish = Wish(
-        Operation.OFFSET_UNDO, Spec(Aim.BEFORE), tuple(sorted({mq.topic for mq in given})), given=given,
+    request = ResetRequest(
+        Operation.OFFSET_UNDO, TargetSpec(TargetKind.BEFORE), tuple(sorted({mq.topic for mq in given})), given=given,
         awaits={item.mq: awaited[item.mq] for item in changed if item.mq in awaited},
         assume_offline=assume_offline, asked=receipt.id, reason=reason,
     )  # fmt: skip
     try:
-        planned = await plan_offsets(client, receipt.group, wish)
+        planned = await plan_offsets(client, receipt.group, request)
     except NotFoundError as error:
         raise error.reworded(f"{receipt.id} cannot be undone: {error.sentence}") from None
     items = planned.plan.items

@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
 
-from .sentences import count_results, extra_keys, look_again_note, unseen_count
+from .sentences import count_results, extra_keys, repeat_undo_note, unseen_count
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -69,7 +69,7 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     yield f"Group {receipt.group}: {count_results(results)}."
     if results.count(Result.CONFIRMED) + results.count(Result.UNKNOWN) > unseen_count(receipt):
         yield f"To go back: rmqctl offset undo {receipt.id}"
-    yield from look_again_note(receipt)
+    yield from repeat_undo_note(receipt)
 
 
 def _cell(key: str) -> Callable[[Item], str]:

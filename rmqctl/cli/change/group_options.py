@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from rmqctl.changes.groups.rules.fields import Changes
+    from rmqctl.changes.groups.rules.fields import ConfigChanges
 
 Brokers = Annotated[
     list[str] | None,
@@ -52,7 +52,7 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = None
 
-    def changes(self) -> "Changes":
+    def changes(self) -> "ConfigChanges":
         """Return the changes by field. Raises UsageError."""
         from rmqctl.changes.groups.rules.fields import parse_changes
 
@@ -69,6 +69,6 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
         )
 
 
-def asked_words(changes: Sequence[str], brokers: Sequence[str], *more: str) -> str:
+def request_words(changes: Sequence[str], brokers: Sequence[str], *more: str) -> str:
     """Return the request in the words of the command line."""
     return " ".join([*more, *changes, *(f"--broker {name}" for name in brokers)])

@@ -13,7 +13,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.text.words import counted
 
-from .sentences import count_results, extra_keys, look_again_note
+from .sentences import count_results, extra_keys, repeat_undo_note
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -132,7 +132,7 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
         yield f"At least {counted(again, 'message')} {'is' if again == 1 else 'are'} redelivered, before any filter."
     if any(item.may_have_changed for item in receipt.items):
         yield f"To go back: rmqctl offset undo {receipt.id}"
-    yield from look_again_note(receipt)
+    yield from repeat_undo_note(receipt)
 
 
 def _offset(key: str) -> Callable[[Item], str]:

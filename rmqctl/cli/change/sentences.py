@@ -42,7 +42,7 @@ def unseen_count(receipt: Receipt) -> int:
     return sum(item.result is Result.UNKNOWN and item.before == item.target for item in items)
 
 
-def look_again_note(receipt: Receipt) -> Iterator[str]:
+def repeat_undo_note(receipt: Receipt) -> Iterator[str]:
     """Say how to look again for a write that an undo did not see; `asked` names the change that it reverts."""
     if unseen_count(receipt):
         yield f"To look again: rmqctl offset undo {receipt.asked.removeprefix('undo ').partition(' ')[0]}"

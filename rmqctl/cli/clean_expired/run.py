@@ -17,7 +17,7 @@ from rmqctl.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqctl.changes.clean_expired.plan import CleanWish
+    from rmqctl.changes.clean_expired.plan import CleanRequest
     from rmqctl.client.core import Client
     from rmqctl.observe.stuck_scan import StuckScan
 
@@ -151,34 +151,34 @@ def command(
                 "--watch cannot be used with --dry-run or --plan.", hint="Use --yes to clean, or --watch alone."
             )
         # In a group without members, successive rounds would send back all messages of the queues.
-        wish = _wish(older_than_ms or 0, level, has_queues=False, reason=consent.reason)
-        return _watch(invocation, name, look, wish if is_cleaning else None, every_s, rounds, consent)
+        request = _request(older_than_ms or 0, level, has_queues=False, reason=consent.reason)
+        return _watch(invocation, name, look, request if is_cleaning else None, every_s, rounds, consent)
     if every is not None or rounds is not None:
         raise UsageError("--every and --rounds require --watch.")
     found = look()
     if is_cleaning and older_than_ms is not None:
-        wish = _wish(older_than_ms, level, has_queues=bool(choices), reason=consent.reason)
-        return _clean(invocation, found, consent, wish)
+        request = _request(older_than_ms, level, has_queues=bool(choices), reason=consent.reason)
+        return _clean(invocation, found, consent, request)
     listing = to_listing(found, older_than_ms)
     return exit_code(found, render(listing, invocation.display))
 
 
-def _wish(older_than_ms: int, level: int, *, has_queues: bool, reason: str | None) -> "CleanWish":
-    from rmqctl.changes.clean_expired.plan import CleanWish
+def _request(older_than_ms: int, level: int, *, has_queues: bool, reason: str | None) -> "CleanRequest":
+    from rmqctl.changes.clean_expired.plan import CleanRequest
     from rmqctl.text.durations import short_duration
 
     asked = f"--older-than {short_duration(older_than_ms)}{' --to-dlq' if level < 0 else ''}"
-    return CleanWish(older_than_ms, level, has_queues=has_queues, asked=asked, reason=reason)
+    return CleanRequest(older_than_ms, level, has_queues=has_queues, asked=asked, reason=reason)
 
 
 def _watch(
-    invocation: Invocation, group: str, look: "Callable[[], StuckScan]", wish: "CleanWish | None", every_s: float,
+    invocation: Invocation, group: str, look: "Callable[[], StuckScan]", request: "CleanRequest | None", every_s: float,
     rounds: int | None, consent: Consent,
 ) -> int:  # fmt: skip
     """Run rounds. Returns the exit code."""
     from rmqctl.changes.clean_expired.plan import plan_cleaning
     from rmqctl.changes.documents.encode import plan_document
-    from rmqctl.cli.change.carry_out import perform, with_author
+    from rmqctl.cli.change.execution import perform, with_author
 
     from .watch import CleanWatch, Round
 
@@ -187,9 +187,9 @@ def _watch(
 
     def play() -> Round:
         found = look()
-        if wish is None or not found.queues:
+        if request is None or not found.queues:
             return Round(found)
-        planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)
+        planned = invocation.ask(lambda client: plan_cleaning(client, found, request), open_ended=True)
         if not planned.plan.items:
             return Round(replace(found, failures=(*found.failures, *planned.failures)))
         plan = with_author(invocation, planned.plan)
@@ -199,29 +199,29 @@ def _watch(
     return CleanWatch(group, invocation.display, play).run(every_s, rounds)
 
 
-def _clean(invocation: Invocation, found: "StuckScan", consent: Consent, wish: "CleanWish") -> int:
+def _clean(invocation: Invocation, found: "StuckScan", consent: Consent, request: "CleanRequest") -> int:
     """Plan, show and apply. Returns the exit code."""
     from rmqctl.changes.clean_expired.plan import plan_cleaning
-    from rmqctl.cli.change.carry_out import carry_out
+    from rmqctl.cli.change.execution import confirm_and_apply
     from rmqctl.cli.output.render import render
 
     from .stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
 
-    older_than_ms = wish.older_than_ms
-    planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)
+    older_than_ms = request.older_than_ms
+    planned = invocation.ask(lambda client: plan_cleaning(client, found, request), open_ended=True)
     if not planned.plan.items:
         # The listing shows why nothing can be cleaned, or which reads failed.
         listing = to_listing(found, older_than_ms)
         listing = replace(listing, failures=list(dict.fromkeys((*listing.failures, *planned.failures))))
         return exit_code(found, render(listing, replace(invocation.display, columns=(), sort_keys=())))
     # Each queue is cleaned on its own: one that could not be read does not block the others.
-    code = carry_out(invocation, planned, replace(consent, partial=True))
+    code = confirm_and_apply(invocation, planned, replace(consent, partial=True))
     return STUCK_EXIT_CODE if consent.is_plan_only and code == 0 else code
 
 
 def _check_cleaning(invocation: Invocation, group: str, older_than: str | None, consent: Consent) -> None:
     """Raise UsageError or RefusedError for invalid options before the cluster is asked."""
-    from rmqctl.cli.change.carry_out import check_consent
+    from rmqctl.cli.change.execution import check_consent
     from rmqctl.cli.change.options import group_name
 
     if older_than is None:

@@ -13,7 +13,7 @@ from rmqctl.cli.output.totals import total_items, total_words
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.pop_checkpoints import HINDRANCES as POP_HINDRANCES
 from rmqctl.rules.retry_places import HINDRANCES
-from rmqctl.rules.stuck_queues import Motion, Why
+from rmqctl.rules.stuck_queues import Motion, StuckReason
 from rmqctl.rules.totals import total
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
@@ -160,7 +160,7 @@ def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
     if verdict.is_stuck is None and verdict.needs_time:
         most = "unknown" if verdict.at_most_ms is None else f"at most {short_duration(verdict.at_most_ms)}"
         yield f"Its age is uncertain ({most}): use --for to watch longer."
-    if watched.motion is not Motion.RESTS or verdict.why is Why.SLOW:
+    if watched.motion is not Motion.RESTS or verdict.why is StuckReason.SLOW:
         return
     if row.duplicate_risk:
         processed = counted(row.duplicate_risk, "message")
@@ -178,10 +178,10 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
     if found.popped is not None:
         redelivers = iso_time(found.popped.due_ms)
         return f"The message was popped {since} ago and is not acknowledged. {broker} redelivers it at {redelivers}."
-    if verdict.why is Why.POP and broker in scan.pop_hindrances:
+    if verdict.why is StuckReason.POP and broker in scan.pop_hindrances:
         because = POP_HINDRANCES[scan.pop_hindrances[broker]]
         return f"Members pop, and {broker} {because}: whether a message is stuck is unknown."
-    if verdict.why is Why.SLOW:
+    if verdict.why is StuckReason.SLOW:
         if found.watched.motion is Motion.RESTS:
             member = scan.members.get(holder.client_id) if holder is not None else None
             if member is not None and member.is_exhausted:
@@ -189,21 +189,21 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
             return f"The client has had the same message for at least {since}, which is below the limit."
         advance = counted(found.watched.advance or 0, "message")
         return f"The group advanced by {advance} in {short_duration(found.watched.for_ms)}."
-    if verdict.why is Why.LOCAL_RETRY:
+    if verdict.why is StuckReason.LOCAL_RETRY:
         hindrance = scan.retry_hindrances.get(broker)
         because = "no broker stores it for a retry" if hindrance is None else f"{broker} {HINDRANCES[hindrance]}"
         return f"The listener fails on this message, and {because}: the client retries it locally."
-    if verdict.why is Why.MEMBER_SILENT:
+    if verdict.why is StuckReason.MEMBER_SILENT:
         silent = listed(scan.silent_ids)
         return f"{silent} may hold the queue but did not answer. A dead client leaves the group after 120 s."
-    if verdict.why is Why.BLOCKED_IN_ORDER:
+    if verdict.why is StuckReason.BLOCKED_IN_ORDER:
         has = (
             "The listener has had"
             if found.watched.last.held is not None and found.watched.last.held.in_order_count
             else "The client has retried"
         )
         return f"{has} this message for at least {since}, and the queue is consumed in order."
-    if verdict.why is Why.NOT_PULLED and holder is not None:
+    if verdict.why is StuckReason.NOT_PULLED and holder is not None:
         held = found.watched.last.held
         if holder.now_ms is not None and held is not None and held.last_pull_at_ms is not None:
             return f"The client has not pulled for {short_duration(max(0, holder.now_ms - held.last_pull_at_ms))}."
@@ -211,17 +211,17 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
 
 
 _PLAIN = {
-    Why.IN_CONSUMPTION: "The listener has had this message for at least {since}.",
-    Why.IN_HAND: "The client has had this message in flight for at least {since}. It may be in the listener.",
-    Why.PAUSED: "The client holds the queue but consumes no messages: it is paused, or its pulls fail.",
-    Why.PULLS_REFUSED: "{broker} refuses all pulls (consumeEnable=false).",
-    Why.FILTERED: "The next message does not pass the filter of the client.",
-    Why.NOT_PULLED: "The client holds the queue but does not pull.",
-    Why.NOT_ASSIGNED: "No member holds the queue. A rebalance can take 20 s.",
-    Why.NO_MEMBERS: "The group has no members. Nothing is in consumption.",
-    Why.MEMBERS_UNKNOWN: "It is unknown whether the group has members.",
-    Why.NOT_REPORTED: "Members control their own pulls and do not report which messages are in flight.",
-    Why.POP: "Members pop: a message in flight does not block the queue. A stuck message has its own row.",
+    StuckReason.IN_CONSUMPTION: "The listener has had this message for at least {since}.",
+    StuckReason.IN_HAND: "The client has had this message in flight for at least {since}. It may be in the listener.",
+    StuckReason.PAUSED: "The client holds the queue but consumes no messages: it is paused, or its pulls fail.",
+    StuckReason.PULLS_REFUSED: "{broker} refuses all pulls (consumeEnable=false).",
+    StuckReason.FILTERED: "The next message does not pass the filter of the client.",
+    StuckReason.NOT_PULLED: "The client holds the queue but does not pull.",
+    StuckReason.NOT_ASSIGNED: "No member holds the queue. A rebalance can take 20 s.",
+    StuckReason.NO_MEMBERS: "The group has no members. Nothing is in consumption.",
+    StuckReason.MEMBERS_UNKNOWN: "It is unknown whether the group has members.",
+    StuckReason.NOT_REPORTED: "Members control their own pulls and do not report which messages are in flight.",
+    StuckReason.POP: "Members pop: a message in flight does not block the queue. A stuck message has its own row.",
 }
 
 

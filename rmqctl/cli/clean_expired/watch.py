@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from rmqctl.cli.output.listing import Column
-from rmqctl.cli.output.streaming import Stream
+from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import RmqctlError
 from rmqctl.model.receipt import Result
@@ -19,7 +19,7 @@ from rmqctl.text.words import counted
 from .stuck_listing import STUCK_EXIT_CODE
 
 if TYPE_CHECKING:
-    from rmqctl.changes.applied import Applied
+    from rmqctl.changes.receipt_report import ReceiptReport
     from rmqctl.cli.output.display import Display
     from rmqctl.observe.stuck_scan import StuckScan
 
@@ -30,7 +30,7 @@ class Round(Struct, frozen=True):
     """The scan and the changes of one round; `applied`: None if nothing was cleaned."""
 
     scan: StuckScan
-    applied: Applied | None = None
+    applied: ReceiptReport | None = None
 
 
 class CleanWatch:
@@ -39,7 +39,7 @@ class CleanWatch:
     def __init__(self, group: str, display: Display, play: Callable[[], Round]) -> None:
         self._group = group
         self._play = play
-        self._stream = Stream("CleanRound", COLUMNS, lambda item: str(item["at"]), display)
+        self._stream = RowStream("CleanRound", COLUMNS, lambda item: str(item["at"]), display)
         self._with_notes = display.with_notes
         self._round_count = self._failed_count = self._returned_count = self._freed_count = 0
         self._code = 0

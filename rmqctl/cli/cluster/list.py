@@ -14,7 +14,7 @@ from rmqctl.model.route import MASTER_ID
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.admin.brokers.status import BrokerStatus
+    from rmqctl.admin.brokers.status import ReplicaStatus
     from rmqctl.client.core import Client
 
 HELP = """\b
@@ -39,7 +39,7 @@ def command(ctx: typer.Context) -> int:
     return render(to_listing(statuses, failures), invocation.display)
 
 
-async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]:
+async def _fetch(client: "Client") -> tuple[list["ReplicaStatus"], list[Failure]]:
     from rmqctl.admin.brokers.cluster import fetch_whole_cluster
     from rmqctl.admin.brokers.status import fetch_broker_statuses
     from rmqctl.admin.results import none_answered
@@ -50,7 +50,7 @@ async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]
     return statuses, failures
 
 
-def to_listing(statuses: list["BrokerStatus"], failures: list[Failure]) -> Listing:
+def to_listing(statuses: list["ReplicaStatus"], failures: list[Failure]) -> Listing:
     """Return the listing of all replicas."""
     return Listing(
         kind="BrokerList",
@@ -61,7 +61,7 @@ def to_listing(statuses: list["BrokerStatus"], failures: list[Failure]) -> Listi
     )
 
 
-def _item(status: "BrokerStatus") -> dict[str, Any]:
+def _item(status: "ReplicaStatus") -> dict[str, Any]:
     runtime = status.runtime
     send, pull = runtime.pool("send"), runtime.pool("pull")
     measured = {

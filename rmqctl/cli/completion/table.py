@@ -117,7 +117,7 @@ def _values() -> dict[str, tuple[str, ...]]:
     from rmqctl.plugin.builtin_codecs import rmqctl_body_codecs
     from rmqctl.protocol.codes import RequestCode, ResponseCode
     from rmqctl.rules.allocate.strategies import strategy_words
-    from rmqctl.whatif.readonly import Way
+    from rmqctl.whatif.readonly import RemovalMethod
 
     findings = tuple(check.code for check in CHECKS)
     requests = tuple(code.name for code in RequestCode)
@@ -131,7 +131,7 @@ def _values() -> dict[str, tuple[str, ...]]:
         "JOB": tuple(JOBS),
         "CODE": (*findings, *dict.fromkeys((*(code.name for code in ResponseCode), *requests))),
         "REQUEST": requests,
-        "WAY": tuple(way.value for way in Way),
+        "WAY": tuple(way.value for way in RemovalMethod),
         "LETTER_KEY": tuple(KINDS),
     }
 

@@ -21,11 +21,11 @@ from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.cli.output.message_item import message_item
 from rmqctl.consumer.workers import find_fault
 from rmqctl.errors import UsageError
-from rmqctl.model.consuming import ConsumeStatus
+from rmqctl.model.consumption import ConsumeStatus
 
 if TYPE_CHECKING:
     from rmqctl.cli.output.body import BodyStyle
-    from rmqctl.cli.output.streaming import Stream
+    from rmqctl.cli.output.row_stream import RowStream
     from rmqctl.consumer.batch import Batch, Listener
     from rmqctl.protocol.message import StoredMessage
 
@@ -78,7 +78,7 @@ def _load_file(path: str) -> ModuleType:
     return module
 
 
-def print_to(stream: Stream, style: BodyStyle, on_failed: Callable[[BaseException], None]) -> Listener:
+def print_to(stream: RowStream, style: BodyStyle, on_failed: Callable[[BaseException], None]) -> Listener:
     """Return a listener that shows each message, and leaves messages that it cannot show unacknowledged.
 
     `on_failed` receives the reason: the output is closed, the disk is full, or the key of a filter is unknown.

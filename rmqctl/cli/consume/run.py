@@ -18,7 +18,7 @@ from rmqctl.errors import UsageError
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
     from rmqctl.consumer.batch import Listener
-    from rmqctl.model.consuming import Subscription
+    from rmqctl.model.group import Subscription
 
 _MOST_VIRTUAL_NODES = 10_000
 
@@ -128,15 +128,15 @@ def command(
     from rmqctl.cli.output.body import BodyStyle
     from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_name
     from rmqctl.cli.output.message_options import parse_when
-    from rmqctl.cli.output.streaming import Stream
+    from rmqctl.cli.output.row_stream import RowStream
     from rmqctl.consumer.settings import ConsumerSettings
-    from rmqctl.model.consuming import ConsumeFromWhere
+    from rmqctl.model.consumption import ConsumeFromWhere
     from rmqctl.model.group import BROADCASTING, CLUSTERING
     from rmqctl.text.times import Edge
 
+    from .consume_run import ConsumeRun
     from .listeners import load_function, print_to, run_command
-    from .running import Running
-    from .sharing import Sharing, parse_custom
+    from .strategy_choice import StrategyChoice, parse_custom
 
     invocation = Invocation(ctx)
     display = invocation.display
@@ -150,7 +150,9 @@ def command(
     when = parse_when("--from", start)
     if options.virtual_nodes is not None and not 1 <= options.virtual_nodes <= _MOST_VIRTUAL_NODES:
         raise UsageError(f"--virtual-nodes must be 1 to {_MOST_VIRTUAL_NODES}.")
-    sharing = Sharing(strategy, options.given(), parse_queues(queue), parse_custom(strategy_option or ()), plugin or ())
+    sharing = StrategyChoice(
+        strategy, options.given(), parse_queues(queue), parse_custom(strategy_option or ()), plugin or ()
+    )
     settings = ConsumerSettings(
         group=name,
         message_model=BROADCASTING if broadcast else CLUSTERING,
@@ -171,7 +173,7 @@ def command(
     if settings.consume_timeout_s == 0:
         raise UsageError("--consume-timeout must be greater than 0.")
     style = BodyStyle()
-    running = Running(
+    running = ConsumeRun(
         settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else seconds_option("--for", for_),
         count=count, drain_s=seconds_option("--drain", drain),
         check=partial(sharing.require_possible, settings, [each.topic for each in subscriptions]),
@@ -184,7 +186,7 @@ def command(
     elif exec_ is not None:
         listener = run_command(exec_, style, timeout_s=settings.consume_timeout_s)
     else:
-        listener = print_to(Stream("MessageList", MESSAGE_COLUMNS, message_name, display), style, running.fail)
+        listener = print_to(RowStream("MessageList", MESSAGE_COLUMNS, message_name, display), style, running.fail)
     invocation.require_writable()
     if invocation.is_protected:
         confirm_by_name(name, given=confirm, may_ask=invocation.may_ask)

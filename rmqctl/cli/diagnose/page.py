@@ -9,8 +9,8 @@ from rmqctl import __version__
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.render import with_failures_of_run
 from rmqctl.cli.output.text import printable, to_stderr
+from rmqctl.diagnose.diagnosis import DiagnosisRound, at_least
 from rmqctl.diagnose.finding import SEVERITIES, Severity
-from rmqctl.diagnose.look import Look, at_least
 from rmqctl.diagnose.page_view import make_view
 from rmqctl.page.file import replace_file
 from rmqctl.page.template import render_template
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def render_page(
-    found: Look, checks: Sequence[Check], *, least: Severity | None = None, scope: Sequence[str] = (),
+    found: DiagnosisRound, checks: Sequence[Check], *, least: Severity | None = None, scope: Sequence[str] = (),
     failures: Sequence[Failure] = (), warnings: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """Return the page of a look; `failures` are those of the run, in addition to the look's own."""
@@ -38,7 +38,7 @@ def render_page(
 
 
 def write_page(
-    path: str, invocation: Invocation, found: Look, checks: Sequence[Check], *, least: Severity | None,
+    path: str, invocation: Invocation, found: DiagnosisRound, checks: Sequence[Check], *, least: Severity | None,
     only: Sequence[str] | None, topics: Sequence[str],
 ) -> None:  # fmt: skip
     """Write the page and replace an existing file. Raises RmqctlError."""

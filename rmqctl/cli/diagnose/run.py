@@ -19,8 +19,8 @@ from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
+    from rmqctl.diagnose.diagnosis import Diagnosis, DiagnosisRound
     from rmqctl.diagnose.finding import Check, Severity
-    from rmqctl.diagnose.look import Diagnosis, Look
 
 HELP = """\b
 Examples:
@@ -107,8 +107,8 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.text import note_to_stderr
+    from rmqctl.diagnose.diagnosis import DiagnosisRound, compare_rounds, diagnose_groups
     from rmqctl.diagnose.finding import TIMED_NEEDS, parse_severity
-    from rmqctl.diagnose.look import Look, compare_looks, look_at
     from rmqctl.plugin.loader import all_checks, load_plugins
 
     invocation = Invocation(ctx)
@@ -131,8 +131,8 @@ def command(
     if probe and invocation.display.with_notes:
         note_to_stderr("Asking members for up to 120 s. Nothing is written.")
 
-    async def look(client: "Client", groups: Sequence[str]) -> "Look":
-        return await look_at(client, groups, topics, checks, sample_s=sample_s, is_probe=probe, proxies=proxies)
+    async def look(client: "Client", groups: Sequence[str]) -> "DiagnosisRound":
+        return await diagnose_groups(client, groups, topics, checks, sample_s=sample_s, is_probe=probe, proxies=proxies)
 
     try:
         waiting = f"Watching {'groups' if is_many else 'the group'}" if sample_s else "Asking the cluster"
@@ -140,11 +140,11 @@ def command(
     except NotFoundError as error:
         if not every or error.kind != "Group":
             raise
-        found = Look((), ())  # a cluster without groups is not an error
+        found = DiagnosisRound((), ())  # a cluster without groups is not an error
     unsure = [diagnosis.facts.group for diagnosis in found.diagnoses if diagnosis.may_pass]
     if unsure and settle_s and _wait(invocation, found, unsure, settle_s):
         again = invocation.ask(lambda client: look(client, unsure), open_ended=is_open_ended)
-        found = compare_looks(found, again)
+        found = compare_rounds(found, again)
     listing = to_listing(found, checks, least=least, is_many=is_many, with_clocks=probe)
     code = render(listing, invocation.display)
     if html is not None:
@@ -187,7 +187,7 @@ def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_time: b
     return chosen
 
 
-def _wait(invocation: Invocation, found: "Look", groups: Sequence[str], settle_s: float) -> bool:
+def _wait(invocation: Invocation, found: "DiagnosisRound", groups: Sequence[str], settle_s: float) -> bool:
     """Wait for a rebalance to end. Returns whether to read again, False after Ctrl-C."""
     import time
 
@@ -210,8 +210,8 @@ def _wait(invocation: Invocation, found: "Look", groups: Sequence[str], settle_s
     return True
 
 
-def _exit_code(found: "Look", failing: "Severity | None") -> int:
-    from rmqctl.diagnose.look import at_least
+def _exit_code(found: "DiagnosisRound", failing: "Severity | None") -> int:
+    from rmqctl.diagnose.diagnosis import at_least
 
     if failing is None:
         return 0
@@ -219,15 +219,15 @@ def _exit_code(found: "Look", failing: "Severity | None") -> int:
 
 
 def to_listing(
-    found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None, is_many: bool = False,
+    found: "DiagnosisRound", checks: "Sequence[Check]", *, least: "Severity | None" = None, is_many: bool = False,
     with_clocks: bool = False,
 ) -> Listing:  # fmt: skip
     """Make the listing of all findings of a severity or worse; `is_many` adds the group column.
 
     `with_clocks` adds a note on the clocks of every group, else only of groups with a finding about clocks.
     """
+    from rmqctl.diagnose.diagnosis import at_least
     from rmqctl.diagnose.finding import SEVERITIES
-    from rmqctl.diagnose.look import at_least
 
     from .finding_items import finding_item
 
@@ -305,7 +305,7 @@ def _clock_items(one: "Diagnosis") -> list[dict[str, Any]]:
     ]
 
 
-def _clock_notes(found: "Look", *, with_all: bool) -> Iterator[str]:
+def _clock_notes(found: "DiagnosisRound", *, with_all: bool) -> Iterator[str]:
     from rmqctl.diagnose.clocks import clock_words
 
     for one in found.diagnoses:
@@ -329,7 +329,9 @@ def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str
         yield f"{listed(one.passed_codes)} {were} seen in only one of two readings, as in a rebalance."
 
 
-def _notes(found: "Look", checks: "Sequence[Check]", counts: dict[str, int], *, hidden_count: int) -> list[str]:
+def _notes(
+    found: "DiagnosisRound", checks: "Sequence[Check]", counts: dict[str, int], *, hidden_count: int
+) -> list[str]:
     said: dict[str, list[str]] = {}
     for one in found.diagnoses:
         for sentence in _open_questions(one, checks):
@@ -347,7 +349,7 @@ def _notes(found: "Look", checks: "Sequence[Check]", counts: dict[str, int], *, 
     return notes
 
 
-def _nothing(found: "Look", checks: "Sequence[Check]", least: "Severity | None") -> str:
+def _nothing(found: "DiagnosisRound", checks: "Sequence[Check]", least: "Severity | None") -> str:
     if not found.diagnoses:
         return "No consumer groups."
     groups = found.diagnoses[0].facts.group if len(found.diagnoses) == 1 else f"{len(found.diagnoses)} groups"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .body_match import BodyMatch
 
 
-class Wanted(Struct, frozen=True):
+class LetterQuery(Struct, frozen=True):
     """The requested dead letters of a group: conditions on the message, and one on its body."""
 
     group: str
@@ -45,7 +45,7 @@ class LetterConditions(MessageConditions, frozen=True, kw_only=True):
         str | None, typer.Option("--body-match", metavar="EXPR", help="With a JSON body that matches this JMESPath.")
     ] = None
 
-    def wanted(self, invocation: "Invocation", group: str, style: "BodyStyle") -> Wanted:
+    def wanted(self, invocation: "Invocation", group: str, style: "BodyStyle") -> LetterQuery:
         """Return the dead letters of a group that these options select. Raises UsageError."""
         match = None
         if (expression := not_empty("--body-match", self.body_match)) is not None:
@@ -57,4 +57,4 @@ class LetterConditions(MessageConditions, frozen=True, kw_only=True):
             ids=frozenset(self.ids or ()),
             origin_topics=frozenset(invocation.full_name(topic) for topic in self.topics or ()),
         )
-        return Wanted(invocation.full_name(group), wanted, match)
+        return LetterQuery(invocation.full_name(group), wanted, match)

@@ -23,7 +23,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
 from .conditions import LetterConditions
-from .reading import Outcome, read_letters, unfit_notes
+from .reading import LetterResult, read_letters, unfit_notes
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
@@ -72,7 +72,7 @@ def command(
     path = None if to == "-" else new_file("--to", to, is_forced=force, may_force=True)
     exported: dict[str, Any] = {"count": 0, "earliestTimestamp": None, "lastTimestamp": None}
 
-    async def run(client: "Client") -> Outcome:
+    async def run(client: "Client") -> LetterResult:
         from .letter_files import letter_row
 
         with _opened(form, path, is_forced=force) as out:
@@ -128,7 +128,7 @@ def _opened(form: str, path: Path | None, *, is_forced: bool) -> Iterator["Lette
         out.end()
 
 
-def to_listing(item: dict[str, Any], outcome: Outcome, warnings: list[str]) -> Listing:
+def to_listing(item: dict[str, Any], outcome: LetterResult, warnings: list[str]) -> Listing:
     """Make the listing of an export."""
     reasons = {key: "NO_MESSAGES" for key in ("earliestTimestamp", "lastTimestamp") if item[key] is None}
     if item["sizeBytes"] is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rmqctl.changes.groups.dead_letter_permission import plan_permission
-from rmqctl.cli.change.carry_out import carry_out, check_consent
+from rmqctl.cli.change.execution import check_consent, confirm_and_apply
 from rmqctl.cli.change.options import Consent, group_name
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ def fix_permission(invocation: Invocation, group: str, consent: Consent) -> int:
     """Add the read permission on each broker that lacks it, after consent. Returns the exit code.
 
     The code is 0 even if nothing has to be done, and 8 if a broker did not answer. Raises NotFoundError for a group
-    without a dead-letter topic, UsageError for a pattern, RefusedError in a readonly context, and what carry_out()
-    raises.
+    without a dead-letter topic, UsageError for a pattern, RefusedError in a readonly context, and the errors of
+    confirm_and_apply().
     """
     check_consent(invocation, consent, is_group_change=True)
     name = group_name(invocation, group)
     planned = invocation.ask(lambda client: plan_permission(client, name, reason=consent.reason))
     # Each broker has its own copy of the permission: a broker that does not answer need not block the others.
-    return carry_out(invocation, planned, replace(consent, partial=True))
+    return confirm_and_apply(invocation, planned, replace(consent, partial=True))

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
     from rmqctl.client.core import Client
 
-    from .conditions import Wanted
+    from .conditions import LetterQuery
 
 
-class Outcome(Struct):
+class LetterResult(Struct):
     """The result of a reading. `is_cut`: more dead letters matched than the limit allows."""
 
     failures: list[Failure] = field(default_factory=list)
@@ -27,9 +27,9 @@ class Outcome(Struct):
 
 
 async def read_letters(
-    client: Client, wanted: Wanted, take: Callable[[list[Letter]], None], *, limit: int | None = None,
+    client: Client, wanted: LetterQuery, take: Callable[[list[Letter]], None], *, limit: int | None = None,
     with_progress: bool = False,
-) -> Outcome:  # fmt: skip
+) -> LetterResult:  # fmt: skip
     """Read, passing matching dead letters to `take` as they are found, the oldest first.
 
     Raises what find_letters() raises.
@@ -37,7 +37,7 @@ async def read_letters(
     from rmqctl.admin.groups.letter_reading import LetterReading, find_letters
     from rmqctl.cli.output.progress import ScanProgress
 
-    outcome = Outcome()
+    outcome = LetterResult()
     letters = await find_letters(client, wanted.group, since_ms=wanted.filter.since_ms, until_ms=wanted.filter.until_ms)
     left = limit
     with ScanProgress(f"Reading {letters.topic}", is_wanted=with_progress) as progress:
@@ -59,7 +59,7 @@ async def read_letters(
     return outcome
 
 
-def unfit_notes(wanted: Wanted) -> list[str]:
+def unfit_notes(wanted: LetterQuery) -> list[str]:
     """Return a sentence about the bodies that --body-match could not be evaluated on."""
     if wanted.match is None or not wanted.match.unfit_count:
         return []

@@ -17,20 +17,20 @@ from rmqctl.cli.output.message_options import Plugin
 from rmqctl.cli.output.render import render
 from rmqctl.errors import RmqctlError, UsageError
 
-from .conditions import LetterConditions, Wanted
+from .conditions import LetterConditions, LetterQuery
 from .reading import unfit_notes
 from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letters
-    from rmqctl.changes.dlq.ledger import Identity
+    from rmqctl.changes.dlq.ledger import LedgerIdentity
     from rmqctl.changes.dlq.plan import ReplayPlan
-    from rmqctl.changes.dlq.rules.replay import Target
+    from rmqctl.changes.dlq.rules.replay import ReplayTarget
     from rmqctl.changes.dlq.run import ReplayOutcome, Transform
-    from rmqctl.changes.dlq.source import Source
+    from rmqctl.changes.dlq.source import LetterSource
     from rmqctl.client.core import Client
 
-    from .conditions import Wanted
+    from .conditions import LetterQuery
 
 HELP = """\b
 Examples:
@@ -84,7 +84,7 @@ def command(
     consent: Annotated[GroupConsent, without("partial", "plan_path")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.dlq.rules.replay import Target, TargetKind, retry_target
+    from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.net.file_lock import require_file_locks
 
@@ -106,9 +106,9 @@ def command(
         raise UsageError("--from-file cannot be used with conditions.", hint="Select lines of the file with jq.")
     target = retry_target(name)
     if to_origin:
-        target = Target(TargetKind.ORIGIN, None)
+        target = ReplayTarget(ReplayTargetKind.ORIGIN, None)
     elif to_topic is not None:
-        target = Target(TargetKind.TOPIC, invocation.full_name(to_topic))
+        target = ReplayTarget(ReplayTargetKind.TOPIC, invocation.full_name(to_topic))
     change = _transform(transform, plugin)
     work = _Work(invocation, name, target, ledger, wanted, from_file, most)
     plan = invocation.ask(work.plan, open_ended=True)
@@ -130,7 +130,7 @@ def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None
         if plugins:
             raise UsageError("--plugin needs --transform.", hint="Name the transform with --transform NAME.")
         return None
-    from rmqctl.model.sending import OutgoingMessage
+    from rmqctl.model.send_result import OutgoingMessage
     from rmqctl.plugin.loader import letter_transform
     from rmqctl.rules.dead_letters import origin_topic
 
@@ -153,7 +153,7 @@ class _Work:
     """Plans and runs one replay."""
 
     def __init__(
-        self, invocation: Invocation, group: str, target: "Target", ledger_name: str, wanted: "Wanted",
+        self, invocation: Invocation, group: str, target: "ReplayTarget", ledger_name: str, wanted: "LetterQuery",
         from_file: str | None, most: int | None,
     ) -> None:  # fmt: skip
         self._invocation = invocation
@@ -222,7 +222,7 @@ class _Work:
     ) -> None:  # fmt: skip
         from rmqctl.changes.dlq.ledger import Ledger
         from rmqctl.changes.dlq.run import Replay
-        from rmqctl.cli.change.carry_out import this_process
+        from rmqctl.cli.change.execution import this_process
         from rmqctl.cli.output.progress import ScanProgress
         from rmqctl.cli.output.text import note_to_stderr, printable
 
@@ -244,7 +244,7 @@ class _Work:
         finally:
             ledger.close()
 
-    async def _source(self, client: "Client", show: Any) -> "Source":
+    async def _source(self, client: "Client", show: Any) -> "LetterSource":
         from rmqctl.admin.brokers.cluster import fetch_cluster
         from rmqctl.admin.groups.letter_reading import find_letters
 
@@ -258,15 +258,15 @@ class _Work:
             self._letters = await find_letters(client, self._group, since_ms=span.since_ms, until_ms=span.until_ms)
         return TopicSource(client, self._letters, self._wanted, show)
 
-    async def _identity(self, client: "Client") -> "Identity":
+    async def _identity(self, client: "Client") -> "LedgerIdentity":
         from rmqctl.admin.brokers.cluster import fetch_cluster
-        from rmqctl.changes.dlq.ledger import Identity
+        from rmqctl.changes.dlq.ledger import LedgerIdentity
         from rmqctl.changes.plan_parts import cluster_label
 
         brokers = (await fetch_cluster(client)).brokers
         masters = {broker.broker_name: broker.master_address for broker in brokers if broker.master_address is not None}
         label = cluster_label(brokers, client.name_servers)
-        return Identity(label, masters, self._group, self._target, self._ledger_name)
+        return LedgerIdentity(label, masters, self._group, self._target, self._ledger_name)
 
     @property
     def _with_notes(self) -> bool:

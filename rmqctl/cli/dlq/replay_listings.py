@@ -14,10 +14,10 @@ from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.changes.dlq.plan import ReplayPlan
-    from rmqctl.changes.dlq.rules.replay import Target
+    from rmqctl.changes.dlq.rules.replay import ReplayTarget
     from rmqctl.changes.dlq.run import ReplayOutcome
     from rmqctl.changes.dlq.source import DeadLetter
-    from rmqctl.model.sending import OutgoingMessage
+    from rmqctl.model.send_result import OutgoingMessage
 
 _BODY = BodyStyle(max_bytes=256)
 # A dead letter, and the message sent for it: itself, or the result of a transform, None if the transform drops it.
@@ -114,7 +114,7 @@ def _sample_item(letter: DeadLetter, made: DeadLetter | OutgoingMessage | None) 
     }
 
 
-def receipt_listing(group: str, target: Target, outcome: ReplayOutcome) -> Listing:
+def receipt_listing(group: str, target: ReplayTarget, outcome: ReplayOutcome) -> Listing:
     """Make the listing of a replay's receipt."""
     summary = {
         "sentCount": outcome.sent_count,

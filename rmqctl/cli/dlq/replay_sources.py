@@ -21,13 +21,13 @@ from rmqctl.rules.file_claims import require_fit
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
 
-    from .conditions import Wanted
+    from .conditions import LetterQuery
 
 
 class TopicSource:
     """The dead letters that a group had when they were looked up."""
 
-    def __init__(self, client: Client, letters: Letters, wanted: Wanted, show: Callable[[int, int], None]) -> None:
+    def __init__(self, client: Client, letters: Letters, wanted: LetterQuery, show: Callable[[int, int], None]) -> None:
         self._client, self._letters, self._wanted, self._show = client, letters, wanted, show
         self._reading: LetterReading | None = None
 

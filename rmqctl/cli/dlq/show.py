@@ -15,13 +15,13 @@ from rmqctl.cli.output.listing import Item, Listing, Section
 from rmqctl.cli.output.message_item import message_name, message_sections
 from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.streaming import Stream
+from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.errors import UsageError
 from rmqctl.text.words import counted
 
-from .conditions import LetterConditions, Wanted
+from .conditions import LetterConditions, LetterQuery
 from .letter_item import COLUMNS, letter_item
-from .reading import Outcome, read_letters, unfit_notes
+from .reading import LetterResult, read_letters, unfit_notes
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
@@ -83,7 +83,7 @@ def command(
         raise UsageError("--limit must be 1 or more.", hint="Use -o jsonl with --limit 0 to show all.")
     style = bodies.style()
     wanted = conditions.wanted(invocation, group, style)
-    stream = Stream("DeadLetterList", COLUMNS, message_name, invocation.display) if is_stream else None
+    stream = RowStream("DeadLetterList", COLUMNS, message_name, invocation.display) if is_stream else None
     items: list[dict[str, Any]] = []
 
     def take(found: "list[Letter]") -> None:
@@ -103,7 +103,13 @@ def command(
 
 
 def to_listing(
-    wanted: Wanted, items: list[dict[str, Any]], outcome: Outcome, style: BodyStyle, limit: int, *, is_whole: bool
+    wanted: LetterQuery,
+    items: list[dict[str, Any]],
+    outcome: LetterResult,
+    style: BodyStyle,
+    limit: int,
+    *,
+    is_whole: bool,
 ) -> Listing:
     """Make the listing of the dead letters; with `is_whole` people see each in full."""
 

@@ -21,8 +21,8 @@ from rmqctl.rules.totals import total
 from rmqctl.text.names import one_of
 from rmqctl.text.times import iso_time
 
-from .conditions import LetterConditions, Wanted
-from .reading import Outcome, read_letters, unfit_notes
+from .conditions import LetterConditions, LetterQuery
+from .reading import LetterResult, read_letters, unfit_notes
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letter
@@ -113,7 +113,7 @@ def _add(count: _Count, at_ms: int) -> None:
 
 
 def to_listing(
-    wanted: Wanted, tallies: dict[str, dict[str | int | None, _Count]], every: _Count, outcome: Outcome,
+    wanted: LetterQuery, tallies: dict[str, dict[str | int | None, _Count]], every: _Count, outcome: LetterResult,
     of_run: Sequence[Failure],
 ) -> Listing:  # fmt: skip
     """Make the listing of all counts. `of_run` are the run's failures outside the reading."""

@@ -12,7 +12,7 @@ from rmqctl.model.receipt import ChangeState
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.changes.dlq.ledger import Summary
+    from rmqctl.changes.dlq.ledger import LedgerSummary
 
 HELP = """\b
 Examples:
@@ -50,7 +50,7 @@ def command(
     return render(to_listing(read_ledgers(tuple(group or ()))), invocation.display)
 
 
-def to_listing(ledgers: "list[Summary]") -> Listing:
+def to_listing(ledgers: "list[LedgerSummary]") -> Listing:
     """Make the listing of ledgers."""
     return Listing(
         kind="LedgerList",
@@ -61,7 +61,7 @@ def to_listing(ledgers: "list[Summary]") -> Listing:
     )
 
 
-def _item(ledger: "Summary") -> dict[str, Any]:
+def _item(ledger: "LedgerSummary") -> dict[str, Any]:
     last = ledger.runs[-1] if ledger.runs else None
     left = None if last is None else last.left_count
     reasons = {} if ledger.target.topic is not None else {"targetTopic": "ORIGIN"}

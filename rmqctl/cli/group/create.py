@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.group_options import Brokers, GroupSettings, asked_words
+from rmqctl.cli.change.group_options import Brokers, GroupSettings, request_words
 from rmqctl.cli.change.options import GroupConsent
 from rmqctl.cli.invocation import Invocation
 
@@ -37,9 +37,9 @@ def command(
     consent: GroupConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.groups.plan import ConfigWish, plan_creation
+    from rmqctl.changes.groups.plan import ConfigRequest, plan_creation
     from rmqctl.changes.groups.rules.names import require_new_name
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
 
     invocation = Invocation(ctx)
     check_consent(invocation, consent, is_group_change=True)
@@ -47,6 +47,6 @@ def command(
     require_new_name(group)
     name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
     origin = () if other is None else (f"--from {other}",)
-    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers, *origin), consent.reason)
-    planned = invocation.ask(lambda client: plan_creation(client, wish, other))
-    return carry_out(invocation, planned, consent)
+    request = ConfigRequest(name, changes, brokers, request_words(changes.words, brokers, *origin), consent.reason)
+    planned = invocation.ask(lambda client: plan_creation(client, request, other))
+    return confirm_and_apply(invocation, planned, consent)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.cli.arguments import Group
-from rmqctl.cli.change.group_options import Brokers, asked_words
+from rmqctl.cli.change.group_options import Brokers, request_words
 from rmqctl.cli.change.options import Consent, group_name
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.option_blocks import without
@@ -34,16 +34,16 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.delete import plan_group_deletion
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
 
     invocation = Invocation(ctx)
     check_consent(invocation, consent, is_group_change=True)
     name, brokers = group_name(invocation, group), tuple(broker or ())
-    asked = asked_words((), brokers, *["--with-offsets"] * with_offsets)
+    asked = request_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(
         lambda client: plan_group_deletion(
             client, name, brokers, with_offsets=with_offsets, assume_offline=consent.assume_offline, asked=asked,
             reason=consent.reason,
         )
     )  # fmt: skip
-    return carry_out(invocation, planned, consent)
+    return confirm_and_apply(invocation, planned, consent)

@@ -87,8 +87,8 @@ def to_listing(found: list["GroupDetails"], failed: Sequence[Failure] = ()) -> L
 
 def _item(details: "GroupDetails") -> dict[str, Any]:
     from rmqctl.cli.diagnose.finding_items import finding_item
-    from rmqctl.diagnose.look import diagnose
-    from rmqctl.diagnose.reading import facts_of
+    from rmqctl.diagnose.diagnosis import diagnose
+    from rmqctl.diagnose.group_facts import facts_of
     from rmqctl.diagnose.table import CHECKS
     from rmqctl.rules.group_views import subscription_views
 

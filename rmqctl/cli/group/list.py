@@ -146,9 +146,9 @@ _UNCHECKED = {
 
 
 def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
+    from rmqctl.diagnose.diagnosis import at_least, diagnose
     from rmqctl.diagnose.finding import Severity
-    from rmqctl.diagnose.look import at_least, diagnose
-    from rmqctl.diagnose.reading import facts_of_summary
+    from rmqctl.diagnose.group_facts import facts_of_summary
     from rmqctl.diagnose.table import CHECKS
 
     findings = filter(at_least(Severity.WARNING), diagnose(facts_of_summary(group, at_ms), CHECKS).findings)

@@ -60,8 +60,8 @@ def command(
 
 def to_listing(members: "GroupMembers") -> Listing:
     """Make the listing of a group's members."""
-    from rmqctl.diagnose.look import sentences
-    from rmqctl.diagnose.reading import facts_of_members
+    from rmqctl.diagnose.diagnosis import sentences
+    from rmqctl.diagnose.group_facts import facts_of_members
     from rmqctl.diagnose.table import CHECKS
 
     facts = facts_of_members(members)

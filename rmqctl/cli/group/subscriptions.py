@@ -51,8 +51,8 @@ def command(
 
 def to_listing(members: "GroupMembers") -> Listing:
     """Make the listing of a group's subscriptions."""
-    from rmqctl.diagnose.look import sentences
-    from rmqctl.diagnose.reading import facts_of_members
+    from rmqctl.diagnose.diagnosis import sentences
+    from rmqctl.diagnose.group_facts import facts_of_members
     from rmqctl.diagnose.table import CHECKS
     from rmqctl.rules.group_views import subscription_views
 
@@ -87,7 +87,7 @@ def subscription_item(view: SubscriptionView) -> dict[str, Any]:
         "topic": subscription.topic,
         "expressionType": subscription.expression_type,
         "subString": subscription.expression,
-        "tagsSet": list(subscription.tags),
+        "tagsSet": sorted(subscription.tags),
         "subVersion": subscription.version_ms,
         "subVersionIso": iso_time(subscription.version_ms),
         "brokerNames": list(view.broker_names),

@@ -6,7 +6,7 @@
 import typer
 
 from rmqctl.cli.arguments import Group
-from rmqctl.cli.change.group_options import Brokers, GroupSettings, asked_words
+from rmqctl.cli.change.group_options import Brokers, GroupSettings, request_words
 from rmqctl.cli.change.options import GroupConsent, group_name
 from rmqctl.cli.invocation import Invocation
 
@@ -33,8 +33,8 @@ def command(
     consent: GroupConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.groups.plan import ConfigWish, plan_update
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.groups.plan import ConfigRequest, plan_update
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
 
     invocation = Invocation(ctx)
@@ -43,6 +43,6 @@ def command(
     if not changes.names:
         raise UsageError("No change is given.", hint="Add for example --retries 3, or --set FIELD=VALUE for any field.")
     name = group_name(invocation, group)
-    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), consent.reason)
-    planned = invocation.ask(lambda client: plan_update(client, wish))
-    return carry_out(invocation, planned, consent)
+    request = ConfigRequest(name, changes, brokers, request_words(changes.words, brokers), consent.reason)
+    planned = invocation.ask(lambda client: plan_update(client, request))
+    return confirm_and_apply(invocation, planned, consent)

@@ -109,9 +109,9 @@ class _Outcome(Struct):
 
 
 def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> int:
-    from rmqctl.cli.output.streaming import Stream
+    from rmqctl.cli.output.row_stream import RowStream
 
-    stream = Stream("MessageList", FOUND_COLUMNS, message_name, invocation.display)
+    stream = RowStream("MessageList", FOUND_COLUMNS, message_name, invocation.display)
 
     def write(found: "list[FoundMessage]") -> None:
         stream.write([message_item(each, style) for each in found])
@@ -181,7 +181,7 @@ async def _search_index(
     outcome: "_Outcome",
     take: "Callable[[list[FoundMessage]], None]",
 ) -> None:
-    from rmqctl.admin.messages.waiting import find_indexed_or_waiting
+    from rmqctl.admin.messages.wait_lookup import find_indexed_or_waiting
     from rmqctl.admin.results import all_failed, slave_failures
 
     if question.sql is not None:

@@ -19,7 +19,7 @@ from rmqctl.text.option_errors import option_errors
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.messages.lookup import Lookup
+    from rmqctl.admin.messages.lookup import LookupReport
     from rmqctl.client.core import Client
 
 HELP = """\b
@@ -65,7 +65,7 @@ def command(
     bodies: BodyOptions,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.messages.lookup import decode_id, find_by_ids, find_by_place
+    from rmqctl.admin.messages.lookup import decode_id, find_by_ids, find_by_offset
     from rmqctl.admin.topics.queues import parse_queue_choice
 
     _require_one_way(ids or [], topic, key, queue, offset)
@@ -85,7 +85,7 @@ def command(
         with option_errors("--queue"):
             choice = parse_queue_choice(queue or "")
         place_topic, first_offset = full_topic or "", offset
-        lookup = invocation.ask(lambda client: find_by_place(client, place_topic, choice, first_offset, count))
+        lookup = invocation.ask(lambda client: find_by_offset(client, place_topic, choice, first_offset, count))
     else:
         wanted = list(ids or [])
         for text in wanted:
@@ -112,16 +112,16 @@ def _require_one_way(
         raise UsageError("--queue and --offset must be used together.", hint=hint)
 
 
-async def _find_by_key(client: "Client", topic: str, key: str) -> "Lookup":
+async def _find_by_key(client: "Client", topic: str, key: str) -> "LookupReport":
     from rmqctl.admin.messages.filter import MessageFilter
-    from rmqctl.admin.messages.lookup import Lookup, not_indexed
-    from rmqctl.admin.messages.waiting import find_indexed_or_waiting
+    from rmqctl.admin.messages.lookup import LookupReport, not_indexed
+    from rmqctl.admin.messages.wait_lookup import find_indexed_or_waiting
     from rmqctl.admin.results import slave_failures
     from rmqctl.admin.topics.queues import fetch_route
 
     route = await fetch_route(client, topic)
     indexed = await find_indexed_or_waiting(client, route, MessageFilter(key=key), limit=_MAX_COUNT)
-    lookup = Lookup()
+    lookup = LookupReport()
     lookup.is_cut = indexed.is_cut
     lookup.found, lookup.failures = list(indexed.found), [*indexed.failures, *slave_failures(client)]
     if not lookup.found:

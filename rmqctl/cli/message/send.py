@@ -18,13 +18,13 @@ from rmqctl.cli.output.text import note_to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX, is_system_topic
-from rmqctl.model.sending import OutgoingMessage, SendResult, SendStatus
+from rmqctl.model.send_result import OutgoingMessage, SendResult, SendStatus
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.text.option_errors import option_errors
 from rmqctl.text.words import agreeing, counted
 
 if TYPE_CHECKING:
-    from rmqctl.admin.messages.send import Sent
+    from rmqctl.admin.messages.send import SendReport
     from rmqctl.client.core import Client
     from rmqctl.model.queue import MessageQueue
 
@@ -96,7 +96,7 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.messages.send import Sent, fetch_targets, send_all
+    from rmqctl.admin.messages.send import SendReport, fetch_targets, send_all
     from rmqctl.admin.topics.queues import parse_queue_choice
     from rmqctl.cli.change.consent import check_display
     from rmqctl.cli.output.progress import ScanProgress
@@ -114,7 +114,7 @@ def command(
     ]
     if not dry_run and invocation.is_protected:
         confirm_by_name(full_topic, given=confirm, may_ask=invocation.may_ask)
-    sent, is_delayed = Sent(), delay is not None or delay_level is not None
+    sent, is_delayed = SendReport(), delay is not None or delay_level is not None
     in_batches = lines and not is_delayed and not full_topic.startswith(RETRY_PREFIX)
 
     async def run(client: "Client") -> "tuple[MessageQueue, ...]":
@@ -190,7 +190,7 @@ def _hint(pairs: dict[str, str]) -> str | None:
     return next((f"Use {option} instead." for name, option in options.items() if name in pairs), None)
 
 
-def _show(invocation: Invocation, sent: "Sent", *, is_delayed: bool) -> int:
+def _show(invocation: Invocation, sent: "SendReport", *, is_delayed: bool) -> int:
     """Show what is stored. Returns the exit code: 8 if some are not stored, 9 if some may be lost with their broker."""
     items = [_stored_item(message, result, is_delayed=is_delayed) for message, result in sent.stored]
     display = replace(invocation.display, findings=invocation.display.findings.as_warnings())

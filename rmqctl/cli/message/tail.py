@@ -11,7 +11,7 @@ from rmqctl.cli.arguments import Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
 from rmqctl.cli.output.message_options import BodyOptions, parse_tag_option, parse_when
-from rmqctl.cli.output.streaming import Stream
+from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UnreachableError, UsageError
 from rmqctl.text.words import counted
@@ -64,7 +64,7 @@ def command(
     from rmqctl.text.times import Edge
 
     invocation = Invocation(ctx)
-    stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
+    stream = RowStream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
     style = bodies.style()
     tags, choices = parse_tag_option(tag), parse_queues(queue)
     when = parse_when("--since", start)

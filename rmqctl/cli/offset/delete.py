@@ -37,8 +37,8 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.delete import plan_deletion
-    from rmqctl.changes.plan_parts import Planned
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.plan_parts import PlanReport
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
 
     invocation = Invocation(ctx)
@@ -47,7 +47,7 @@ def command(
     check_consent(invocation, consent)
     name, topics = group_name(invocation, group), topic_names(invocation, topic)
 
-    async def make(client: "Client") -> Planned:
+    async def make(client: "Client") -> PlanReport:
         return await plan_deletion(
             client, name, topics, leftovers=leftovers, assume_offline=consent.assume_offline,
             asked=" ".join([*(f"--topic {each}" for each in topics), *["--leftovers"] * leftovers]),
@@ -55,4 +55,4 @@ def command(
         )  # fmt: skip
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent)
+    return confirm_and_apply(invocation, planned, consent)

@@ -44,12 +44,12 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.files import parse_offsets
-    from rmqctl.changes.offsets.given import offsets_of_file
+    from rmqctl.changes.offsets.given_offsets import offsets_of_file
     from rmqctl.changes.offsets.plan import plan_offsets
-    from rmqctl.changes.offsets.rules.reset import Aim, Spec
-    from rmqctl.changes.offsets.targets import Wish
-    from rmqctl.changes.plan_parts import Planned
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+    from rmqctl.changes.offsets.targets import ResetRequest
+    from rmqctl.changes.plan_parts import PlanReport
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.model.plan import Operation
 
     invocation = Invocation(ctx)
@@ -59,13 +59,13 @@ def command(
     name = offsets.settle_group(None if group is None else group_name(invocation, group))
     topics = topic_names(invocation, topic)
 
-    async def make(client: "Client") -> Planned:
+    async def make(client: "Client") -> PlanReport:
         given = await offsets_of_file(client, offsets, topics)
-        wish = Wish(
-            Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), assume_offline=consent.assume_offline,
+        request = ResetRequest(
+            Operation.OFFSET_IMPORT, TargetSpec(TargetKind.GIVEN), assume_offline=consent.assume_offline,
             expect_queues=consent.expect_queues, asked=f"from {file}", reason=consent.reason,
         )  # fmt: skip
-        return await plan_offsets(client, name, given.wish(wish))
+        return await plan_offsets(client, name, given.added_to(request))
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent)
+    return confirm_and_apply(invocation, planned, consent)

@@ -56,9 +56,9 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.files import parse_offsets
     from rmqctl.changes.offsets.plan import plan_offsets
-    from rmqctl.changes.offsets.targets import Wish
-    from rmqctl.changes.plan_parts import Planned
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.offsets.targets import ResetRequest
+    from rmqctl.changes.plan_parts import PlanReport
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation
 
@@ -75,13 +75,13 @@ def command(
     if file is not None:
         file.settle_group(name)
 
-    async def make(client: "Client") -> Planned:
-        wish = Wish(
+    async def make(client: "Client") -> PlanReport:
+        request = ResetRequest(
             Operation.OFFSET_RESET, asked.spec, topics, choices, with_retry=with_retry,
             assume_offline=consent.assume_offline, expect_queues=consent.expect_queues,
             asked=asked.spec.words, reason=consent.reason,
         )  # fmt: skip
-        return await plan_offsets(client, name, await resolve(client, invocation, asked, file, wish))
+        return await plan_offsets(client, name, await resolve(client, invocation, asked, file, request))
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent)
+    return confirm_and_apply(invocation, planned, consent)

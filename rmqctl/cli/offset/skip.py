@@ -35,23 +35,23 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.offsets.plan import plan_offsets
-    from rmqctl.changes.offsets.rules.reset import Aim, Spec
-    from rmqctl.changes.offsets.targets import Wish
-    from rmqctl.changes.plan_parts import Planned
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+    from rmqctl.changes.offsets.targets import ResetRequest
+    from rmqctl.changes.plan_parts import PlanReport
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.model.plan import Operation
 
     invocation = Invocation(ctx)
     check_consent(invocation, consent)
     name = group_name(invocation, group)
-    wish = Wish(
-        Operation.OFFSET_SKIP, Spec(Aim.LATEST), topic_names(invocation, topic),
+    request = ResetRequest(
+        Operation.OFFSET_SKIP, TargetSpec(TargetKind.LATEST), topic_names(invocation, topic),
         parse_queues(queue), with_retry=with_retry, assume_offline=consent.assume_offline,
         expect_queues=consent.expect_queues, asked="to the end", reason=consent.reason,
     )  # fmt: skip
 
-    async def make(client: "Client") -> Planned:
-        return await plan_offsets(client, name, wish)
+    async def make(client: "Client") -> PlanReport:
+        return await plan_offsets(client, name, request)
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent)
+    return confirm_and_apply(invocation, planned, consent)

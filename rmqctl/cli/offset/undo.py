@@ -44,9 +44,9 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.rules.changes import is_group_change
     from rmqctl.changes.journal.journal import Journal
-    from rmqctl.changes.plan_parts import Planned
-    from rmqctl.changes.undo import find_later, plan_way_back, with_later_sights
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.plan_parts import PlanReport
+    from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.change.receipts import find_receipt
 
     invocation = Invocation(ctx)
@@ -56,13 +56,13 @@ def command(
     check_consent(invocation, consent, is_group_change=is_group_change(undone.operation))
     with Journal() as journal:
         later = find_later(journal, undone)
-        undone = with_later_sights(journal, undone)
+        undone = with_later_observations(journal, undone)
 
-    async def make(client: "Client") -> Planned:
-        return await plan_way_back(
+    async def make(client: "Client") -> PlanReport:
+        return await plan_change_undo(
             client, undone, later, assume_offline=consent.assume_offline, assume_same_cluster=assume_same_cluster,
             reason=consent.reason,
         )  # fmt: skip
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned, consent)
+    return confirm_and_apply(invocation, planned, consent)

@@ -18,7 +18,7 @@ from .listing import Column, Item, Section
 if TYPE_CHECKING:
     from rmqctl.admin.messages.pull import FoundMessage
     from rmqctl.protocol.message import StoredMessage
-    from rmqctl.rules.waiting import Wait
+    from rmqctl.rules.message_wait import Wait
 
 _SYSTEM = (
     "commitLogOffset", "msgId", "offsetMsgId", "keys", "tags", "bornTimestamp", "bornTimestampIso", "bornHost",

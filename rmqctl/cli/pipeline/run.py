@@ -17,8 +17,8 @@ from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
-    from rmqctl.pipeline.jobs.definition import Field, Job, Outcome
-    from rmqctl.pipeline.run import Ran
+    from rmqctl.pipeline.jobs.definition import Job, JobResult, ReportField
+    from rmqctl.pipeline.run import JobRun
 
 HELP = """\b
 Examples:
@@ -129,7 +129,7 @@ def command(
 
     from rmqctl.pipeline.jobs import load_jobs
     from rmqctl.pipeline.jobs.definition import JobOptions
-    from rmqctl.pipeline.run import SparkPlace, check_options, look_first, run_jobs
+    from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, run_jobs
     from rmqctl.pipeline.session import require_spark
 
     from .run_progress import RunProgress
@@ -153,7 +153,7 @@ def command(
     _check_display(chosen, invocation.display)
     check_options(chosen, options, _FLAGS)
     require_spark(remote)
-    look_first(chosen, options)
+    check_cluster(chosen, options)
     shown = _Shown(chosen, invocation.display)
     with RunProgress(is_wanted=invocation.display.with_notes and not invocation.is_debugging) as progress:
         for ran in run_jobs(chosen, options, place, is_quiet=not invocation.is_debugging, on_step=progress.show):
@@ -190,7 +190,7 @@ def _columns(job: "Job") -> list[Column]:
     return [_column(field) for field in job.fields]
 
 
-def _column(field: "Field") -> Column:
+def _column(field: "ReportField") -> Column:
     kind = str(field.kind)
     show = {"time": _show_time, "duration": _show_duration, "number": _show_number}.get(kind, _show_text)
     return Column(
@@ -246,10 +246,10 @@ class _Shown:
         self._is_one = len(jobs) == 1
         self._columns = {job.name: _columns(job) for job in jobs}
         self._display = display
-        self._ran: list[Ran] = []
+        self._ran: list[JobRun] = []
         self._failures: list[Failure] = []
 
-    def add(self, ran: "Ran") -> None:
+    def add(self, ran: "JobRun") -> None:
         """Add a job's result. Raises its error if it is the first job."""
         if ran.error is not None and not self._ran:
             raise ran.error
@@ -259,7 +259,7 @@ class _Shown:
         if self._display.format in TABLE_FORMATS:
             self._show_table(ran)
 
-    def _show_table(self, ran: "Ran") -> None:
+    def _show_table(self, ran: "JobRun") -> None:
         import sys
 
         from rmqctl.cli.output.render import render
@@ -283,7 +283,7 @@ class _Shown:
             return listing.exit_code
         return render(listing, self._display)
 
-    def _listing(self, all_ran: "Sequence[Ran]", columns: Sequence[Column]) -> Listing:
+    def _listing(self, all_ran: "Sequence[JobRun]", columns: Sequence[Column]) -> Listing:
         rows = [{"job": ran.job.name, **row} for ran in all_ran if ran.outcome is not None for row in ran.outcome.rows]
         notes = [note for ran in all_ran for note in _notes(ran)]
         return Listing(
@@ -312,13 +312,13 @@ def _printable(text: str) -> str:
     return printable(text)
 
 
-def _failures(ran: "Ran") -> list[Failure]:
+def _failures(ran: "JobRun") -> list[Failure]:
     if ran.error is not None:
         return [Failure(None, f"job {ran.job.name}", ran.error)]
     return list(ran.outcome.failures) if ran.outcome is not None else []
 
 
-def _job_item(ran: "Ran") -> dict[str, Any]:
+def _job_item(ran: "JobRun") -> dict[str, Any]:
     outcome = ran.outcome
     return {
         "job": ran.job.name,
@@ -333,14 +333,14 @@ def _job_item(ran: "Ran") -> dict[str, Any]:
     }
 
 
-def _notes(ran: "Ran") -> list[str]:
+def _notes(ran: "JobRun") -> list[str]:
     outcome = ran.outcome
     if outcome is None:
         return []
     return [*(_written(ran, outcome)), *outcome.notes]
 
 
-def _cut(ran: "Ran") -> list[str]:
+def _cut(ran: "JobRun") -> list[str]:
     """Return a warning for rows that are left out, unless a table has all of them."""
     from rmqctl.text.words import agreeing, counted
 
@@ -356,7 +356,7 @@ def _cut(ran: "Ran") -> list[str]:
     return [f"Only {shown_count} of {counted(outcome.row_count, 'row')} {shown}"]
 
 
-def _written(ran: "Ran", outcome: "Outcome") -> list[str]:
+def _written(ran: "JobRun", outcome: "JobResult") -> list[str]:
     from rmqctl.text.words import counted
 
     took = f"in {short_duration(ran.took_ms)}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from rmqctl.pipeline.jobs.definition import Job
-    from rmqctl.pipeline.run import Step
+    from rmqctl.pipeline.run import JobProgress
 
 _AFTER_S = 1.0
 
@@ -41,7 +41,7 @@ class RunProgress:
             self._bar[0].stop()
             self._bar = None
 
-    def show(self, job: Job | None, step: Step | None) -> None:
+    def show(self, job: Job | None, step: JobProgress | None) -> None:
         """Show the current job, None while Spark starts, and its progress."""
         if not self._is_shown:
             return
@@ -64,7 +64,7 @@ class RunProgress:
                 said=self._said(step),
             )
 
-    def _said(self, step: Step) -> str:
+    def _said(self, step: JobProgress) -> str:
         tasks = f"{step.done_count}/{step.task_count} tasks"
         if step.row_count is None:
             return tasks

@@ -35,13 +35,13 @@ def command(
     consent: Annotated[Consent, without("assume_offline", "expect_queues", "plan_path", "reason")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.apply import look_again
+    from rmqctl.changes.apply import refresh_plan
     from rmqctl.changes.documents.decode import parse_plan
     from rmqctl.changes.groups.rules.changes import is_group_change
-    from rmqctl.changes.plan_parts import Planned
+    from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.changes.same_cluster import follow_plan
-    from rmqctl.changes.unseen_now import leave_out_unseen
-    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.changes.unseen_parts import leave_out_unseen
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.files import read_input
 
     invocation = Invocation(ctx)
@@ -49,10 +49,10 @@ def command(
     check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
-    planned = Planned(plan, ())
+    planned = PlanReport(plan, ())
     if consent.partial:
         planned = invocation.ask(lambda client: leave_out_unseen(client, plan))
     today = planned.plan
     if consent.dry_run or not is_group_change(plan.operation):
-        today = invocation.ask(lambda client: look_again(client, planned.plan, strict=consent.strict))
-    return carry_out(invocation, planned, consent, today=today)
+        today = invocation.ask(lambda client: refresh_plan(client, planned.plan, strict=consent.strict))
+    return confirm_and_apply(invocation, planned, consent, today=today)

@@ -9,7 +9,7 @@ import msgspec
 
 from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
 from rmqctl.net.line_client import ask_line
-from rmqctl.sandbox.control.messages import VERSION, Ask, ErrorReport, Question, Reply
+from rmqctl.sandbox.control.messages import VERSION, Ask, ControlReply, ControlRequest, ErrorReport
 from rmqctl.sandbox.control.state_file import RunningSandbox, find_running
 
 _T = TypeVar("_T")
@@ -36,9 +36,9 @@ def ask(running: RunningSandbox, question: Ask, kind: type[_T], timeout_s: float
     Raises the errors of the sandbox, UnreachableError, DeadlineError, RemoteProtocolError.
     """
     encoded = msgspec.Raw(msgspec.json.encode(question))
-    line = ask_line(Path(running.socket), msgspec.json.encode(Question(encoded)), timeout_s)
+    line = ask_line(Path(running.socket), msgspec.json.encode(ControlRequest(encoded)), timeout_s)
     try:
-        reply = msgspec.json.decode(line, type=Reply)
+        reply = msgspec.json.decode(line, type=ControlReply)
         if reply.error is None and reply.version == VERSION:
             return msgspec.convert(reply.result, kind)
     except (msgspec.DecodeError, RecursionError) as error:

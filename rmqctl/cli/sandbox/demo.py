@@ -36,7 +36,7 @@ _NOT_FOR_THE_SANDBOX = frozenset({
 _PALE, _BOLD, _PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
 
-class Step(Struct, frozen=True):
+class DemoStep(Struct, frozen=True):
     """A sentence, and the command that shows it."""
 
     says: str
@@ -44,30 +44,30 @@ class Step(Struct, frozen=True):
 
 
 STEPS = (
-    Step("Two brokers and a name server, started a moment ago.", ("cluster", "list")),
-    Step("Five groups. All but one have members, and some are behind.", ("group", "list")),
-    Step("What is wrong with them? Each finding has a code and suggests the next command.", ("diagnose", "--all")),
-    Step(
+    DemoStep("Two brokers and a name server, started a moment ago.", ("cluster", "list")),
+    DemoStep("Five groups. All but one have members, and some are behind.", ("group", "list")),
+    DemoStep("What is wrong with them? Each finding has a code and suggests the next command.", ("diagnose", "--all")),
+    DemoStep(
         "billing: one of its three members is slow, so its queues fall behind while the others have caught up.",
         ("offset", "show", "billing"),
     ),
-    Step(
+    DemoStep(
         "Its members also disagree about their subscription; brokers apply the newest one to all of them.",
         ("group", "subscriptions", "billing"),
     ),
-    Step(
+    DemoStep(
         "mailing: one message is stuck. The offset of its queue cannot move past it, whatever is consumed behind it.",
         ("offset", "show", "mailing", "--only-with-lag"),
     ),
-    Step(
+    DemoStep(
         "That message, and the messages behind it.",
         ("offset", "peek", "mailing", "--topic", "invoices", "--queue", "broker-a:2", "--before", "1", "--after", "2"),
     ),
-    Step(
+    DemoStep(
         "accounting gave up on some messages: they are now dead letters.",
         ("message", "find", "%DLQ%accounting", "--limit", "3"),
     ),
-    Step("shipping went offline two hours ago and left a backlog.", ("group", "describe", "shipping")),
+    DemoStep("shipping went offline two hours ago and left a backlog.", ("group", "describe", "shipping")),
 )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def command(
     return 0
 
 
-def _show(step: Step, namesrv: str, *, with_color: bool) -> None:
+def _show(step: DemoStep, namesrv: str, *, with_color: bool) -> None:
     """Write the sentence and the command, then run it as a user would."""
     bold, pale, plain = (_BOLD, _PALE, _PLAIN) if with_color else ("", "", "")
     typed = shlex.join(("rmqctl", *step.words)).replace("'%DLQ%accounting'", "%DLQ%accounting")

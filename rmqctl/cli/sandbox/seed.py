@@ -47,13 +47,13 @@ def command(
     choose_columns(_COLUMNS if scenario is None else _MADE_COLUMNS, invocation.display)
     if scenario is None:
         return render(_scenarios(), invocation.display)
-    from rmqctl.cli.output.waiting import Waiting
+    from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.sandbox.control.messages import Seed
     from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
 
     from .control_client import ask, find_sandbox
 
-    with Waiting(f"Seeding {scenario}", is_wanted=invocation.display.with_notes):
+    with ActivityLine(f"Seeding {scenario}", is_wanted=invocation.display.with_notes):
         made = ask(find_sandbox(port), Seed(scenario), list[SeededGroup], invocation.timeout_s(_TIMEOUT_S))
     return render(_made(made), invocation.display)
 

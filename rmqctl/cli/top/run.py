@@ -45,7 +45,7 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     from rmqctl.cli.output.render import choose_columns
-    from rmqctl.cli.output.streaming import Stream, require_stream
+    from rmqctl.cli.output.row_stream import RowStream, require_stream
     from rmqctl.cli.watch.session import Session
 
     from .columns import GROUPS, LINES
@@ -62,7 +62,7 @@ def command(
         screen = ScreenSession(settings, display, place)
         invocation.ask(screen.run, is_service=True)
         return 130 if screen.is_interrupted else 0
-    stream = Stream("GroupHealth", LINES, lambda item: f"{item['group']} {item['health']}", display, with_sort=True)
+    stream = RowStream("GroupHealth", LINES, lambda item: f"{item['group']} {item['health']}", display, with_sort=True)
     session = Session(settings, stream, with_notes=display.with_notes)
     invocation.ask(session.run, is_service=True)
     return 0 if session.is_complete else 8

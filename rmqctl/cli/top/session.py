@@ -8,9 +8,9 @@ import os
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from rmqctl.cli.output.activity_line import ActivityLine
 from rmqctl.cli.output.display import Display
-from rmqctl.cli.output.streaming import require_keys
-from rmqctl.cli.output.waiting import Waiting
+from rmqctl.cli.output.row_stream import require_keys
 from rmqctl.cli.watch.session import WatchSettings, missing_groups
 from rmqctl.watch.incidents import Incidents
 from rmqctl.watch.rounds import Watch, WatchRound
@@ -52,7 +52,7 @@ class ScreenSession:
             watch.focus = key
 
         async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count)) as rounds:
-            with Waiting("Reading all groups", is_wanted=self._display.with_notes):
+            with ActivityLine("Reading all groups", is_wanted=self._display.with_notes):
                 first = await anext(rounds)
                 await missing_groups(client, settings.groups, first)
             if first.groups:

@@ -8,7 +8,7 @@ import typer
 
 from rmqctl.cli.arguments import duration_option_ms
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.streaming import Stream, require_stream
+from rmqctl.cli.output.row_stream import RowStream, require_stream
 from rmqctl.errors import UsageError
 
 from .display import COLUMNS, HEALTH_HELP
@@ -102,7 +102,7 @@ def command(
         notify_at=Health(notify_at.upper()),
         quiet_ms=duration_option_ms("--quiet-for", quiet_for),
     )
-    stream = Stream("GroupHealth", COLUMNS, lambda item: f"{item['group']} {item['health']}", invocation.display)
+    stream = RowStream("GroupHealth", COLUMNS, lambda item: f"{item['group']} {item['health']}", invocation.display)
     session = Session(settings, stream, with_notes=invocation.display.with_notes)
     try:
         session.open(record, record_size << 20, record_keep, metrics=metrics, notify=notify or (), plugins=plugin or ())

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.groups.names import require_group
-from rmqctl.cli.output.streaming import Stream
+from rmqctl.cli.output.activity_line import ActivityLine
+from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import note_to_stderr, printable, to_stderr
-from rmqctl.cli.output.waiting import Waiting
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.observe.fleet_sampler import FIRST_LOOK_S, FleetSampler
-from rmqctl.rules.health import Health, Settings
+from rmqctl.rules.health import Health, HealthSettings
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import is_pattern, matching
@@ -70,19 +70,19 @@ class WatchSettings(Struct, frozen=True, kw_only=True):
 
     def window(self) -> HealthWindow:
         """Return what judges them."""
-        return HealthWindow(self.window_ms, Settings(lag_allowance=self.lag_allowance))
+        return HealthWindow(self.window_ms, HealthSettings(lag_allowance=self.lag_allowance))
 
 
 def least_window_ms(every_s: float) -> int:
     """Return the shortest window in which a verdict is possible, in ms: samples may be late by a round."""
-    every_ms, least = round(every_s * 1000), Settings()
+    every_ms, least = round(every_s * 1000), HealthSettings()
     return max(least.least_count * every_ms, least.least_span_ms) + every_ms
 
 
 class Session:
     """Runs the watch. `is_complete` is whether everything was read and recorded in every round."""
 
-    def __init__(self, settings: WatchSettings, stream: Stream, *, with_notes: bool) -> None:
+    def __init__(self, settings: WatchSettings, stream: RowStream, *, with_notes: bool) -> None:
         self._settings, self._stream, self._with_notes = settings, stream, with_notes
         self._recorder: Recorder | None = None
         self._exporter: Exporter | None = None
@@ -148,7 +148,7 @@ class Session:
         settings, is_first = self._settings, True
         async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count)) as rounds:
             with ExitStack() as status:
-                status.enter_context(Waiting("Reading all groups", is_wanted=self._with_notes))
+                status.enter_context(ActivityLine("Reading all groups", is_wanted=self._with_notes))
                 async for found in rounds:
                     status.close()
                     if is_first:
@@ -157,7 +157,7 @@ class Session:
                     self._show(found, is_first=is_first)
                     is_first = False
                     status.enter_context(
-                        Waiting(f"{round_summary(found)}. Waiting for the next round", is_wanted=self._with_notes)
+                        ActivityLine(f"{round_summary(found)}. Waiting for the next round", is_wanted=self._with_notes)
                     )
 
     def _show(self, found: WatchRound, *, is_first: bool) -> None:

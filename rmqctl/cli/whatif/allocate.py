@@ -92,15 +92,15 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import not_found
+    from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.cli.output.waiting import Waiting
     from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
-    from rmqctl.whatif.changes import Changes, parse_names_or_count
-    from rmqctl.whatif.trying import Question, require_known, try_all
+    from rmqctl.whatif.changes import TrialChanges, parse_names_or_count
+    from rmqctl.whatif.trials import TrialRequest, require_known, try_all
 
     from .options import queue_words, strategy_words
     from .shares import COLUMNS, to_listing
-    from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped, untold_of
+    from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped, unread_brokers
 
     invocation = Invocation(ctx, needs_cluster=group is not None)
     choose_columns(COLUMNS, invocation.display)
@@ -109,7 +109,7 @@ def command(
         raise UsageError(f"{'--topic' if topic else '--sample'} needs a running group.", hint="Name it as GROUP.")
     manager = load_plugins(plugin or ())
     size, queue_change = queue_words(queues or ())
-    changes = Changes(
+    changes = TrialChanges(
         add_clients=parse_names_or_count("--add-clients", add_clients or ()),
         remove_clients=parse_names_or_count("--remove-clients", remove_clients or ()),
         add_brokers=parse_names_or_count("--add-brokers", add_brokers or ()),
@@ -126,21 +126,21 @@ def command(
             sentence = f"--queues {size} cannot be used with a running group."
             raise UsageError(sentence, hint="Use +N, -N or =N to change its queues.")
         name = invocation.full_name(group)
-        scene, failures = read_group(
+        snapshot, failures = read_group(
             invocation, name, topic or (), sample_s=sample_time_s(sample), may_be_empty=bool(changes.add_clients)
         )
-        questions = [Question(scene)]
+        questions = [TrialRequest(snapshot)]
     elif spec is not None:
         questions = read_spec(spec)
     else:
         questions = [shaped(brokers, size, consumers)]
     try:
-        with Waiting("Computing shares", is_wanted=invocation.display.with_notes):
+        with ActivityLine("Computing shares", is_wanted=invocation.display.with_notes):
             trials = try_all(
                 questions, changes, words, options.given(), custom=custom, resolvers=site_resolvers(manager)
             )
     except NotFoundError as error:
-        raise not_found(error, untold_of(questions[0].scene, failures)) from None
+        raise not_found(error, unread_brokers(questions[0].snapshot, failures)) from None
     display = invocation.display
     with_shares = display.format in ("json", "jsonl", "yaml") or bool(display.columns or display.conditions)
     listing = to_listing(trials, failures, group_count=len(questions), with_shares=with_shares)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqctl.model.failure import Failure
     from rmqctl.whatif.churn import Churn
-    from rmqctl.whatif.scene import Scene
+    from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 HELP = """\b
 Examples:
@@ -86,14 +86,14 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import not_found
+    from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.cli.output.waiting import Waiting
     from rmqctl.rules.allocate import sort_client_ids
     from rmqctl.text.names import closest
     from rmqctl.whatif.churn import restarts
-    from rmqctl.whatif.trying import Question, own_strategy, require_known, simulate_all
+    from rmqctl.whatif.trials import TrialRequest, own_strategy, require_known, simulate_all
 
-    from .sources import read_group, read_spec, require_one_source, shaped, untold_of
+    from .sources import read_group, read_spec, require_one_source, shaped, unread_brokers
 
     require_one_source("churn", group, spec, brokers, consumers)
     invocation = Invocation(ctx, needs_cluster=group is not None)
@@ -107,36 +107,35 @@ def command(
         require_known([strategy], {})
     failures: Sequence[Failure] = ()
     if group is not None:
-        scene, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=0)
-        question = Question(scene)
+        snapshot, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=0)
+        question = TrialRequest(snapshot)
     else:
         found = read_spec(spec) if spec is not None else [shaped(brokers, queues, consumers)]
         if len(found) > 1:
             raise UsageError(f"--spec has {len(found)} groups; churn simulates only one.")
         question = found[0]
-    ids = sort_client_ids(set(question.scene.client_ids))
+    ids = sort_client_ids(set(question.snapshot.client_ids))
     for client_id in client or ():
         if client_id not in ids:
             error = NotFoundError("Client", client_id, suggestions=closest(client_id, ids))
-            raise not_found(error, untold_of(question.scene, failures))
+            raise not_found(error, unread_brokers(question.snapshot, failures))
     going = [client_id for client_id in ids if not client or client_id in client]
     if len(going) * times > _MOST_EVENTS:
         raise UsageError(
             f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Select clients with --client."
         )
-    size = len(question.scene.queues) + len(ids)
+    size = len(question.snapshot.queues) + len(ids)
     if 3 * len(going) * times * len(protections_ms) * size > _MOST_WORK:
-        count = (
-            f"{counted(len(going) * times, 'restart')} of a group with {counted(len(question.scene.queues), 'queue')}"
-        )
+        size_words = counted(len(question.snapshot.queues), "queue")
+        count = f"{counted(len(going) * times, 'restart')} of a group with {size_words}"
         raise UsageError(
             f"{count} and {counted(len(ids), 'client')} would take too long.", hint="Select clients with --client."
         )
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
     name = own_strategy(question) if strategy is None else strategy
-    with Waiting("Simulating restarts", is_wanted=invocation.display.with_notes):
+    with ActivityLine("Simulating restarts", is_wanted=invocation.display.with_notes):
         churns = simulate_all(question, name, events, protections_ms)
-    listing = to_listing(churns, question.scene, name, failures, is_own=strategy is None)
+    listing = to_listing(churns, question.snapshot, name, failures, is_own=strategy is None)
     return render(listing, invocation.display)
 
 
@@ -145,12 +144,17 @@ def _time_ms(option: str, text: str | None, default_ms: int) -> int:
 
 
 def to_listing(
-    churns: "Sequence[Churn]", scene: "Scene", strategy: str, failures: "Sequence[Failure]" = (), *, is_own: bool
+    churns: "Sequence[Churn]",
+    snapshot: "GroupSnapshot",
+    strategy: str,
+    failures: "Sequence[Failure]" = (),
+    *,
+    is_own: bool,
 ) -> Listing:
     """Make the listing, one row per protection time."""
     import msgspec
 
-    live = scene.live
+    live = snapshot.live
     return Listing(
         kind="ChurnList",
         columns=_COLUMNS,
@@ -158,17 +162,17 @@ def to_listing(
         name=_show_protection,
         failures=failures,
         extra={"group": None if live is None else live.group, "strategy": strategy},
-        notes=list(_notes(scene, strategy, is_own=is_own)),
+        notes=list(_notes(snapshot, strategy, is_own=is_own)),
     )
 
 
-def _notes(scene: "Scene", strategy: str, *, is_own: bool) -> "Iterator[str]":
+def _notes(snapshot: "GroupSnapshot", strategy: str, *, is_own: bool) -> "Iterator[str]":
     """Say what is assumed for unknown values, and what cannot be simulated."""
-    live = scene.live
+    live = snapshot.live
     if live is not None and is_own and len(live.strategies) != 1:
         told = f"use {', '.join(sorted(live.strategies))}" if live.strategies else "do not report their strategy"
         yield f"The members {told}: {strategy} is simulated for all of them."
-    doubled = sorted({client_id for client_id in scene.client_ids if scene.client_ids.count(client_id) > 1})
+    doubled = sorted({client_id for client_id in snapshot.client_ids if snapshot.client_ids.count(client_id) > 1})
     if doubled:
         yield f"Clients that share an id are simulated as one: {', '.join(doubled[:3])}."
 

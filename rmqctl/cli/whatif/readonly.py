@@ -13,7 +13,7 @@ from rmqctl.errors import UsageError
 from rmqctl.text.names import one_of
 
 if TYPE_CHECKING:
-    from rmqctl.whatif.readonly import Effect, Readonly
+    from rmqctl.whatif.readonly import Readonly, ReadonlyEffect
 
 HELP = """\b
 Examples:
@@ -66,15 +66,15 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.whatif.readonly import Way
+    from rmqctl.whatif.readonly import RemovalMethod
     from rmqctl.whatif.readonly_live import fetch_readonly
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
     try:
-        way = Way.BROKER_PERMISSION if by is None else Way(by)
+        way = RemovalMethod.BROKER_PERMISSION if by is None else RemovalMethod(by)
     except ValueError:
-        raise UsageError(f"Unknown value for --by: {by!r}.", hint=one_of(Way)) from None
+        raise UsageError(f"Unknown value for --by: {by!r}.", hint=one_of(RemovalMethod)) from None
     names = [invocation.full_name(pattern) for pattern in patterns or ()]
     if not names and invocation.full_name("*") != "*":
         names = [invocation.full_name("*")]
@@ -105,7 +105,7 @@ def to_listing(found: "Readonly") -> Listing:
     )
 
 
-def _item(effect: "Effect") -> dict[str, Any]:
+def _item(effect: "ReadonlyEffect") -> dict[str, Any]:
     view, places = effect.view, effect.view.places
     item: dict[str, Any] = {
         "group": view.group,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
     from rmqctl.model.queue import MessageQueue
     from rmqctl.whatif.allocation import Trial
-    from rmqctl.whatif.looks import Looks
-    from rmqctl.whatif.outcome import Balance, ClientShare, Outcome, Spread
+    from rmqctl.whatif.outcome import Balance, ClientShare, Spread, TrialOutcome
+    from rmqctl.whatif.strategy_match import StrategyMatch
 
 # The number of rows shown of a long list; -o wide shows all.
 _SHOWN = 20
@@ -59,9 +59,9 @@ def _notes(items: Sequence[Item], group_count: int) -> Iterator[str]:
 
 
 def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
-    outcome, looks, live = trial.outcome, trial.looks, trial.scene.live
+    outcome, match, live = trial.outcome, trial.match, trial.snapshot.live
     risks = [move.duplicate_risk for move in outcome.moved]
-    queues = {"queueCount": total([(len(trial.scene.queues), "")], hidden=None if live is None else live.hidden)}
+    queues = {"queueCount": total([(len(trial.snapshot.queues), "")], hidden=None if live is None else live.hidden)}
     item: dict[str, Any] = {
         "group": None if live is None else live.group,
         "strategy": outcome.strategy,
@@ -74,21 +74,21 @@ def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
         "unownedCount": len(outcome.unowned),
         **_balance(outcome.balance),
         **(_shares(trial) if with_shares else {}),
-        "isAsComputed": None if looks is None else looks.as_told,
-        "looksLike": [] if looks is None else list(looks.looks_like),
-        "differingClientIds": [] if looks is None else list(looks.differing),
+        "isAsComputed": None if match is None else match.as_computed,
+        "looksLike": [] if match is None else list(match.matching),
+        "differingClientIds": [] if match is None else list(match.differing),
         "concerns": [{"code": concern.code, "text": concern.text} for concern in trial.concerns],
     }  # fmt: skip
     has_members = live is not None and bool(live.members or live.silent)
     absence = None if has_members else str((live and live.unseen_reason) or "NO_MEMBERS")
-    reasons = _reasons(item, outcome, looks, is_live=live is not None, absence=absence)
+    reasons = _reasons(item, outcome, match, is_live=live is not None, absence=absence)
     item["reasons"] = reasons | total_reasons(queues)
     return item
 
 
 def _shares(trial: Trial) -> dict[str, Any]:
     """Return the queues of each client, before and after."""
-    outcome, live = trial.outcome, trial.scene.live
+    outcome, live = trial.outcome, trial.snapshot.live
     return {
         "allocation": {client_id: _queues(share) for client_id, share in outcome.after.items()},
         "before": {
@@ -128,7 +128,7 @@ def _shares(trial: Trial) -> dict[str, Any]:
 
 
 def _reasons(
-    item: Mapping[str, Any], outcome: Outcome, looks: Looks | None, *, is_live: bool, absence: str | None
+    item: Mapping[str, Any], outcome: TrialOutcome, match: StrategyMatch | None, *, is_live: bool, absence: str | None
 ) -> dict[str, str]:
     """Return the reason for each null."""
     reasons = _balance_reasons(outcome.balance)
@@ -142,12 +142,12 @@ def _reasons(
         unknown = [move.reason for move in outcome.moved if move.reason is not None]
         reasons["duplicateRisk"] = str(unknown[0]) if is_live and unknown else "NOT_LIVE"
     if item["isAsComputed"] is None:
-        reasons["isAsComputed"] = (absence or _why_not_compared(item, looks)) if is_live else "NOT_LIVE"
+        reasons["isAsComputed"] = (absence or _why_not_compared(item, match)) if is_live else "NOT_LIVE"
     return reasons
 
 
-def _why_not_compared(item: Mapping[str, Any], looks: Looks | None) -> str:
-    if looks is not None and not looks.is_subscribed:
+def _why_not_compared(item: Mapping[str, Any], match: StrategyMatch | None) -> str:
+    if match is not None and not match.is_subscribed:
         return "NOT_SUBSCRIBED"
     codes = {concern["code"] for concern in item["concerns"]}
     if "STRATEGIES_DIFFER" in codes:

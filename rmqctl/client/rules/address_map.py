@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable
 
 from rmqctl.errors import UnmatchedMapError
 from rmqctl.model.cluster_memory import Expectation
-from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
+from rmqctl.model.route import MASTER_ID, BrokerData, ClusterInfo
 from rmqctl.text.words import listed
 
 _SHOWN = 10
 
 
-def replica_name(broker: Broker, broker_id: int) -> str:
+def replica_name(broker: BrokerData, broker_id: int) -> str:
     """Return what a map calls a replica: the broker's name for its master, name/id for a slave."""
     return broker.broker_name if broker_id == MASTER_ID else f"{broker.broker_name}/{broker_id}"
 

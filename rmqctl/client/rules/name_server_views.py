@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRoute
 
 from .views import differing_views
 
 
 def merge_clusters(views: Mapping[str, ClusterInfo]) -> ClusterInfo:
     """Return all brokers that any name server lists; where addresses differ, the first name server's count."""
-    brokers: dict[str, Broker] = {}
+    brokers: dict[str, BrokerData] = {}
     for view in views.values():
         for broker in view.brokers:
             brokers[broker.broker_name] = _merged(brokers.get(broker.broker_name), broker)
     return ClusterInfo(tuple(sorted(brokers.values(), key=lambda broker: (broker.cluster, broker.broker_name))))
 
 
-def _merged(known: Broker | None, other: Broker) -> Broker:
+def _merged(known: BrokerData | None, other: BrokerData) -> BrokerData:
     if known is None or known.addresses == other.addresses:
         return known or other
-    return Broker(known.cluster, known.broker_name, {**other.addresses, **known.addresses})
+    return BrokerData(known.cluster, known.broker_name, {**other.addresses, **known.addresses})
 
 
 def merge_routes(topic: str, routes: Mapping[str, TopicRoute]) -> TopicRoute:
@@ -32,7 +32,7 @@ def merge_routes(topic: str, routes: Mapping[str, TopicRoute]) -> TopicRoute:
     if len(routes) == 1:
         return next(iter(routes.values()))
     queues: dict[str, QueueData] = {}
-    brokers: dict[str, Broker] = {}
+    brokers: dict[str, BrokerData] = {}
     for route in routes.values():
         for data in route.queue_data:
             known = queues.get(data.broker_name)

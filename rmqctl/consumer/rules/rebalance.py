@@ -14,7 +14,7 @@ from rmqctl.rules.allocate import Allocate
 BY_PLACE = frozenset({"averagely", "circle"})
 
 
-class Kept(StrEnum):
+class UnchangedReason(StrEnum):
     """Why a client keeps its queues of a topic unchanged."""
 
     NO_ROUTE = "NO_ROUTE"
@@ -27,11 +27,11 @@ class Share(Struct, frozen=True):
     """A client's share of a topic, or why it cannot be computed; `detail` describes a failure."""
 
     queues: frozenset[MessageQueue] = frozenset()
-    kept: Kept | None = None
+    kept: UnchangedReason | None = None
     detail: str | None = None
 
 
-class Moves(Struct, frozen=True):
+class QueueMoves(Struct, frozen=True):
     """The queues that a client drops and then adds, in this order; a queue that is restarted is in both."""
 
     drop: tuple[MessageQueue, ...] = ()
@@ -57,9 +57,9 @@ def compute_share(
     topics in a strategy's result are ignored: a configuration lists the queues of all topics together.
     """
     if not queues:
-        return Share(kept=Kept.NO_QUEUES)
+        return Share(kept=UnchangedReason.NO_QUEUES)
     if not client_ids:
-        return Share(kept=Kept.NO_CLIENTS)
+        return Share(kept=UnchangedReason.NO_CLIENTS)
     if own_id not in client_ids:
         return Share()
     try:
@@ -68,12 +68,12 @@ def compute_share(
             client_ids = [each for at, each in enumerate(client_ids) if each != own_id or at == own_place]
         return Share(frozenset(queues).intersection(allocate(queues, client_ids).get(own_id, ())))
     except Exception as error:  # noqa: BLE001 - strategies may come from plugins
-        return Share(kept=Kept.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
+        return Share(kept=UnchangedReason.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
 
 
 def share_of_all(queues: Sequence[MessageQueue]) -> Share:
     """Return the share of a broadcasting client: all queues."""
-    return Share(frozenset(queues)) if queues else Share(kept=Kept.NO_QUEUES)
+    return Share(frozenset(queues)) if queues else Share(kept=UnchangedReason.NO_QUEUES)
 
 
 def find_expired(held: Mapping[MessageQueue, int], now_ms: int, expired_ms: int) -> frozenset[MessageQueue]:
@@ -81,13 +81,13 @@ def find_expired(held: Mapping[MessageQueue, int], now_ms: int, expired_ms: int)
     return frozenset(mq for mq, last_pull_at_ms in held.items() if now_ms - last_pull_at_ms > expired_ms)
 
 
-def compute_moves(held: Collection[MessageQueue], share: Share, expired: Collection[MessageQueue] = ()) -> Moves:
+def compute_moves(held: Collection[MessageQueue], share: Share, expired: Collection[MessageQueue] = ()) -> QueueMoves:
     """Return the moves for one topic's queues. An expired queue is dropped and added again."""
     if share.kept is not None:
-        return Moves()
+        return QueueMoves()
     drop = sorted(mq for mq in held if mq not in share.queues or mq in expired)
     staying = set(held).difference(drop)
-    return Moves(tuple(drop), tuple(sorted(share.queues - staying)))
+    return QueueMoves(tuple(drop), tuple(sorted(share.queues - staying)))
 
 
 def find_unsubscribed(held: Collection[MessageQueue], topics: Collection[str]) -> tuple[MessageQueue, ...]:

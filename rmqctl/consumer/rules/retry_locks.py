@@ -17,7 +17,7 @@ LOCK_S = 60.0
 SETTLED_S = 25.0
 
 
-class Told(Struct, frozen=True):
+class MemberReport(Struct, frozen=True):
     """A member's last report of how it consumes; `is_orderly` None: not reported, since `silent_since_s`.
 
     `held_at_s` has, by broker name, when the member was last seen to hold queues of the broker.
@@ -29,23 +29,28 @@ class Told(Struct, frozen=True):
     silent_since_s: float | None = None
 
 
-class Hindrance(Struct, frozen=True):
+class PossibleLocker(Struct, frozen=True):
     """A member that may hold locks at a broker. `is_orderly` False: it has not reported whether it is orderly."""
 
     client_id: str
     is_orderly: bool
 
 
-class Verdict(Struct, frozen=True):
+class RetryPermission(Struct, frozen=True):
     """Whether retries may be sent to a broker as new messages. `doubtful` are members that still do not report."""
 
-    hindrance: Hindrance | None
+    hindrance: PossibleLocker | None
     doubtful: tuple[str, ...] = ()
 
 
 def judge(
-    broker_name: str, last_there_s: Mapping[str, float], told: Mapping[str, Told], *, now_s: float, changed_s: float
-) -> Verdict:
+    broker_name: str,
+    last_there_s: Mapping[str, float],
+    told: Mapping[str, MemberReport],
+    *,
+    now_s: float,
+    changed_s: float,
+) -> RetryPermission:
     """Judge one broker by when each other member was last seen, and by what each has reported.
 
     `changed_s` is when members were last seen to join or leave: queues move then, and an orderly member may be about to
@@ -62,11 +67,11 @@ def judge(
             since_s = there_s if said is None or said.silent_since_s is None else said.silent_since_s
             (silent if now_s - since_s <= LOCK_S else doubtful).append(client_id)
         elif said.is_orderly and (now_s - changed_s <= SETTLED_S or _may_hold(broker_name, there_s, said, now_s)):
-            return Verdict(Hindrance(client_id, is_orderly=True))
-    return Verdict(Hindrance(silent[0], is_orderly=False) if silent else None, tuple(doubtful))
+            return RetryPermission(PossibleLocker(client_id, is_orderly=True))
+    return RetryPermission(PossibleLocker(silent[0], is_orderly=False) if silent else None, tuple(doubtful))
 
 
-def _may_hold(broker_name: str, there_s: float, said: Told, now_s: float) -> bool:
+def _may_hold(broker_name: str, there_s: float, said: MemberReport, now_s: float) -> bool:
     held_at_s = said.held_at_s.get(broker_name)
     if held_at_s is None:
         return False

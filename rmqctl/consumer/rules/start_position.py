@@ -6,7 +6,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from rmqctl.model.consuming import ConsumeFromWhere
+from rmqctl.model.consumption import ConsumeFromWhere
 
 
 class AskMaxOffset(Struct, frozen=True):

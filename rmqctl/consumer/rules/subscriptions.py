@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqctl.model.consuming import Subscription
+from rmqctl.model.group import Subscription
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.rules.message_filters import sql92
 from rmqctl.rules.message_filters.tags import parse_tags, tag_code
@@ -24,7 +24,7 @@ def make_subscription(
     if expression_type == TAG:
         tags = parse_tags(expression.strip() or ALL)
         codes = frozenset(map(tag_code, tags))
-        return Subscription(topic, expression if tags else ALL, TAG, tags, codes, version_ms)
+        return Subscription(topic, expression if tags else ALL, TAG, version_ms, tags, codes)
     if expression_type != SQL92:
         raise ValueError(f"unknown expression type {expression_type!r}: use TAG or SQL92")
     if not expression.strip():

@@ -11,7 +11,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Options
 from rmqctl.text.words import counted, listed
-from rmqctl.whatif.looks import compare_with_real
+from rmqctl.whatif.strategy_match import compare_with_real
 
 
 @check(
@@ -30,16 +30,16 @@ def other_share(facts: GroupFacts) -> Iterator[Symptom]:
     computed = compute_shares(facts)
     if computed is None:
         return
-    scene = computed.scene
-    looks = compare_with_real(scene, computed.shares, Options())
+    snapshot = computed.snapshot
+    match = compare_with_real(snapshot, computed.shares, Options())
     reporting = facts.holders()
-    for client_id in looks.differing if looks is not None else ():
+    for client_id in match.differing if match is not None else ():
         if client_id not in reporting:
             continue
         due, held = computed.due(client_id), computed.members[client_id].held
         # A retry topic is created at the first heartbeat; members discover it up to 30 s later.
         lacking = sorted(mq for mq in due - held if not mq.topic.startswith(RETRY_PREFIX))
-        surplus = sorted(mq for mq in held - due if mq.topic in scene.topics)
+        surplus = sorted(mq for mq in held - due if mq.topic in snapshot.topics)
         if lacking or surplus:
             parts = [f"lacks {_queues(lacking)}"] * bool(lacking)
             parts += [f"holds {_queues(surplus)} of other members"] * bool(surplus)

@@ -29,12 +29,12 @@ def unowned(facts: GroupFacts) -> Iterator[Symptom]:
             command("group", "members", facts.group, "-o", "wide"),
             topic,
         )
-    if not facts.knows_holders or facts.scene is None:
+    if not facts.knows_holders or facts.snapshot is None:
         return
     owners = {row.mq: row.client_ids for row in facts.rows if not may_lack_owner(row.mq, row)}
     by_topic: dict[str, list[str]] = {}
-    totals = Counter(mq.topic for mq in facts.scene.queues)
-    for mq in facts.scene.queues:
+    totals = Counter(mq.topic for mq in facts.snapshot.queues)
+    for mq in facts.snapshot.queues:
         if mq in owners and not owners[mq]:
             by_topic.setdefault(mq.topic, []).append(str(mq))
     for topic, queues in by_topic.items():

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.motions import by_topic_and_member
-from rmqctl.rules.stuck_queues import Why
+from rmqctl.rules.stuck_queues import StuckReason
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
-_DOES: Mapping[Why, str] = {
-    Why.IN_CONSUMPTION: "has had {message} in its listener for at least {time}",
-    Why.BLOCKED_IN_ORDER: "consumes in order and has not finished {message} for at least {time}",
-    Why.LOCAL_RETRY: "has failed on {message} for at least {time}, and no broker stores it for a retry",
+_DOES: Mapping[StuckReason, str] = {
+    StuckReason.IN_CONSUMPTION: "has had {message} in its listener for at least {time}",
+    StuckReason.BLOCKED_IN_ORDER: "consumes in order and has not finished {message} for at least {time}",
+    StuckReason.LOCAL_RETRY: "has failed on {message} for at least {time}, and no broker stores it for a retry",
 }
 _HAS = "has had {message} in flight for at least {time}"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.motions import by_topic_and_member
-from rmqctl.rules.stuck_queues import Why
+from rmqctl.rules.stuck_queues import StuckReason
 from rmqctl.text.words import counted
 
 
@@ -26,7 +26,7 @@ def stalled(facts: GroupFacts) -> Iterator[Symptom]:
     idle = [each for each in facts.motions if _is_stalled(facts, each)]
     for (topic, client_id), motions in by_topic_and_member(idle).items():
         unread = sum(each.watched.last.behind or 0 for each in motions)
-        stopped = any(each.verdict is not None and each.verdict.why is Why.NOT_PULLED for each in motions)
+        stopped = any(each.verdict is not None and each.verdict.why is StuckReason.NOT_PULLED for each in motions)
         is_orderly = any(each.watched.is_orderly for each in motions)
         fails = (
             "it is paused, its pulls fail, or it lacks the lock" if is_orderly else "it is paused, or its pulls fail"
@@ -44,7 +44,7 @@ def stalled(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _is_stalled(facts: GroupFacts, motion: QueueMotion) -> bool:
-    if motion.verdict is None or motion.verdict.why not in (Why.PAUSED, Why.NOT_PULLED):
+    if motion.verdict is None or motion.verdict.why not in (StuckReason.PAUSED, StuckReason.NOT_PULLED):
         return False
     mq, config = motion.mq, facts.configs.get(motion.mq.broker_name)
     is_refused = (

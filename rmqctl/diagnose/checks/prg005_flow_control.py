@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.model.group import ProcessQueue, RunningInfo
+from rmqctl.model.group import ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.flow_control import Hold, decide
+from rmqctl.rules.flow_control import FlowControl, decide
 from rmqctl.rules.stuck_queues import Motion, flow_limits
 from rmqctl.text.words import counted, listed
 
@@ -31,11 +31,11 @@ def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
     resting = {(each.mq, each.client_id) for each in facts.motions if each.watched.motion is Motion.RESTS}
     settings = facts.settings
     for client_id, info in facts.running.items():
-        by_topic: dict[str, dict[MessageQueue, Hold]] = {}
+        by_topic: dict[str, dict[MessageQueue, FlowControl]] = {}
         for mq, hold in _holds(info, is_orderly=settings[client_id].is_orderly is True).items():
             by_topic.setdefault(mq.topic, {})[mq] = hold
         for topic, holds in by_topic.items():
-            by_span = [mq for mq, hold in holds.items() if hold is Hold.SPAN and (mq, client_id) in resting]
+            by_span = [mq for mq, hold in holds.items() if hold is FlowControl.SPAN and (mq, client_id) in resting]
             shown = by_span or list(holds)
             limits = listed(dict.fromkeys(holds[mq] for mq in shown))
             why = "its first message is not finished" if by_span else "it pulls as fast as its listener consumes"
@@ -52,7 +52,7 @@ def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
             )
 
 
-def _holds(info: RunningInfo, *, is_orderly: bool) -> dict[MessageQueue, Hold]:
+def _holds(info: RunningInfo, *, is_orderly: bool) -> dict[MessageQueue, FlowControl]:
     """Return the limit that keeps each queue of a member from being pulled."""
     limits = flow_limits(info.properties)
     held = {mq: each for mq, each in sorted(info.process_queues.items()) if not each.dropped}
@@ -66,5 +66,5 @@ def _holds(info: RunningInfo, *, is_orderly: bool) -> dict[MessageQueue, Hold]:
     return {mq: hold for mq, hold in found.items() if hold is not None}
 
 
-def _span(held: ProcessQueue) -> int | None:
+def _span(held: ProcessQueueInfo) -> int | None:
     return held.cached_max_offset - held.cached_min_offset if held.cached_count > 0 else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.motions import by_topic_and_member
-from rmqctl.rules.stuck_queues import Why
+from rmqctl.rules.stuck_queues import StuckReason
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
@@ -57,4 +57,6 @@ def _is_near(motion: QueueMotion, limit_ms: int | None) -> bool:
     verdict = motion.verdict
     if verdict is None or verdict.at_least_ms is None or not limit_ms or verdict.at_least_ms < _NEAR * limit_ms:
         return False
-    return verdict.why in (Why.IN_CONSUMPTION, Why.SLOW) and (motion.is_stuck or not motion.is_exhausted)
+    return verdict.why in (StuckReason.IN_CONSUMPTION, StuckReason.SLOW) and (
+        motion.is_stuck or not motion.is_exhausted
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.rules.retry_places import HINDRANCES, Hindrance, blocks_retries
+from rmqctl.rules.retry_places import HINDRANCES, RetryHindrance, blocks_retries
 
 
 @check(
@@ -27,7 +27,7 @@ def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
     fails = any(status.consume_failed_tps > 0 for info in facts.running.values() for status in info.statuses.values())
     for name, place in facts.retry_places.items():
         hindrance = place.hindrance
-        if hindrance is None or hindrance is Hindrance.NO_RETRY_QUEUES or not facts.registered(name):
+        if hindrance is None or hindrance is RetryHindrance.NO_RETRY_QUEUES or not facts.registered(name):
             continue  # RTY001 reports a broker without retry queues
         if blocks_retries(facts.retry_places, name) is None:
             severity, outcome = Severity.INFO, "its client sends it to another broker as a new message"
@@ -37,7 +37,7 @@ def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
         yield Symptom(
             f"{name} {HINDRANCES[hindrance]}. When a message from there fails, {outcome}.",
             (Evidence("hindrance", str(hindrance), name),),
-            command("doctor") if hindrance is Hindrance.NO_MASTER else command("group", "config", facts.group),
+            command("doctor") if hindrance is RetryHindrance.NO_MASTER else command("group", "config", facts.group),
             key=name,
             severity=severity,
         )

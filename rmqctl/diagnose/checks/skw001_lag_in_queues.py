@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.skew import standing_out
+from rmqctl.diagnose.rules.skew import find_outliers
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.text.words import listed
 
@@ -33,7 +33,7 @@ def lag_in_queues(facts: GroupFacts) -> Iterator[Symptom]:
             lags.setdefault(row.mq.topic, {})[str(row.mq)] = row.lag
             owners[str(row.mq)] = listed(row.client_ids) or "no member"
     for topic, by_queue in lags.items():
-        hot = standing_out(by_queue, factor=_FACTOR, least=_LEAST)
+        hot = find_outliers(by_queue, factor=_FACTOR, least=_LEAST)
         if hot:
             total = sum(by_queue.values())
             part = sum(by_queue[queue] for queue in hot)

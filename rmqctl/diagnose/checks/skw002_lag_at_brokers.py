@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.skew import medians_by, standing_out
+from rmqctl.diagnose.rules.skew import find_outliers, medians_by
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.text.words import listed
 
@@ -33,7 +33,7 @@ def lag_at_brokers(facts: GroupFacts) -> Iterator[Symptom]:
     for topic, by_broker in lags.items():
         medians = medians_by(by_broker)
         # One queue alone is SKW001's.
-        slow = [name for name in standing_out(medians, factor=_FACTOR, least=_LEAST) if len(by_broker[name]) > 1]
+        slow = [name for name in find_outliers(medians, factor=_FACTOR, least=_LEAST) if len(by_broker[name]) > 1]
         if slow:
             yield Symptom(
                 f"The queues of {topic} at {listed(slow)} lag behind those of the other brokers.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.skew import standing_out
+from rmqctl.diagnose.rules.skew import find_outliers
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.text.words import listed
 
@@ -31,7 +31,7 @@ def hot_queue(facts: GroupFacts) -> Iterator[Symptom]:
         if not mq.topic.startswith(RETRY_PREFIX):
             rates.setdefault(mq.topic, {})[str(mq)] = rate
     for topic, by_queue in rates.items():
-        hot = standing_out(by_queue, factor=_FACTOR, least=_LEAST_COUNT / facts.sampled_s) if facts.sampled_s else []
+        hot = find_outliers(by_queue, factor=_FACTOR, least=_LEAST_COUNT / facts.sampled_s) if facts.sampled_s else []
         if hot:
             part, total = sum(by_queue[queue] for queue in hot), sum(by_queue.values())
             yield Symptom(

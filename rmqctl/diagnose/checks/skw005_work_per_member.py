@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.skew import standing_out
+from rmqctl.diagnose.rules.skew import find_outliers
 from rmqctl.rules.group_views import total_status
 from rmqctl.text.words import listed
 
@@ -29,7 +29,7 @@ def work_per_member(facts: GroupFacts) -> Iterator[Symptom]:
         return
     totals = {client_id: total_status(info.statuses.values()) for client_id, info in facts.running.items()}
     rates = {client_id: total.consume_ok_tps for client_id, total in totals.items() if total is not None}
-    busy = standing_out(rates, factor=_FACTOR, least=_LEAST_TPS)
+    busy = find_outliers(rates, factor=_FACTOR, least=_LEAST_TPS)
     if busy:
         part, total = sum(rates[client_id] for client_id in busy), sum(rates.values())
         yield Symptom(

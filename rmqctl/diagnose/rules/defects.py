@@ -31,7 +31,7 @@ class Defect(Struct, frozen=True):
     severity: Severity = Severity.INFO
 
 
-class Client(Struct, frozen=True):
+class ClientProfile(Struct, frozen=True):
     """The properties of one member that decide whether a defect affects it; defaults where it did not answer."""
 
     member: MemberView
@@ -54,19 +54,19 @@ class Client(Struct, frozen=True):
         )
 
 
-def clients_of(facts: GroupFacts) -> list[Client]:
+def clients_of(facts: GroupFacts) -> list[ClientProfile]:
     """Return every member of a group with the properties that the table of defects needs."""
     is_broadcasting = facts.is_broadcasting
     return [_client(facts.running.get(member.client_id), member, is_broadcasting) for member in facts.members]
 
 
-def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool) -> Client:
+def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool) -> ClientProfile:
     properties = {} if info is None else info.properties
     settings = None if info is None else member_settings(info)
     consume_type = properties.get("PROP_CONSUME_TYPE")
     is_orderly = settings is not None and bool(settings.is_orderly)
     limit = None if settings is None else retry_limit(settings.max_reconsume_times, is_orderly=is_orderly)
-    return Client(
+    return ClientProfile(
         member,
         is_push=consume_type == CONSUME_PASSIVELY and not is_broadcasting,
         is_lite_pull=consume_type == CONSUME_ACTIVELY,
@@ -80,7 +80,7 @@ class ClientDefect(Struct, frozen=True):
     """A defect of clients; `hits` returns whether it affects a member, by its version, settings and brokers."""
 
     defect: Defect
-    hits: Callable[[GroupFacts, Client], bool]
+    hits: Callable[[GroupFacts, ClientProfile], bool]
 
 
 class BrokerDefect(Struct, frozen=True):

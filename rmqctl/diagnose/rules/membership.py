@@ -12,7 +12,7 @@ from msgspec import Struct
 _LEAST = 2
 
 
-class Flapping(Struct, frozen=True):
+class FlappingMember(Struct, frozen=True):
     """Members that keep joining and leaving. `returned` counts how often each client id rejoined after leaving.
 
     `short_lived` are ids that joined and left while the group was watched: a process that keeps crashing after its
@@ -28,7 +28,7 @@ class Flapping(Struct, frozen=True):
         return bool(self.returned or self.short_lived)
 
 
-def find_flapping(seen: Sequence[frozenset[str]]) -> Flapping:
+def find_flapping(seen: Sequence[frozenset[str]]) -> FlappingMember:
     """Compare the client ids seen at several moments, in order of time."""
     joins, leaves = Counter[str](), Counter[str]()
     for before, after in pairwise(seen):
@@ -37,7 +37,7 @@ def find_flapping(seen: Sequence[frozenset[str]]) -> Flapping:
     returned = {name: count for name in sorted(joins) if (count := _returns(name, joins, leaves, seen)) >= _LEAST}
     short_lived = [name for name in sorted(joins) if name not in seen[0] and leaves[name] and name not in returned]
     by_host = Counter(_host(name) for name in short_lived)
-    return Flapping(returned, tuple(name for name in short_lived if by_host[_host(name)] >= _LEAST))
+    return FlappingMember(returned, tuple(name for name in short_lived if by_host[_host(name)] >= _LEAST))
 
 
 def _returns(name: str, joins: Counter[str], leaves: Counter[str], seen: Sequence[frozenset[str]]) -> int:

@@ -14,7 +14,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import sort_client_ids
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted, listed
-from rmqctl.whatif.scene import LiveGroup, Scene
+from rmqctl.whatif.group_snapshot import GroupSnapshot, LiveGroup
 
 from .shares import compute_shares, may_lack_owner
 
@@ -97,10 +97,10 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
         )
     if facts.is_popping:
         return QueueAssignment(("Members pop: brokers distribute the messages of each queue among them.",))
-    if not facts.is_online or facts.scene is None or facts.scene.live is None:
+    if not facts.is_online or facts.snapshot is None or facts.snapshot.live is None:
         said = f"Unknown: {unknown_reason}." if unknown_reason else "No broker sees a member of the group."
         return QueueAssignment((said,))
-    table = _Holders(facts, facts.scene, facts.scene.live)
+    table = _Holders(facts, facts.snapshot, facts.snapshot.live)
     topics = sorted(table.queues, key=lambda topic: (not table.is_wrong(topic), topic.startswith(RETRY_PREFIX), topic))
     shown, budget = [], room.cell_count
     for topic in topics[: room.topic_count]:
@@ -116,7 +116,7 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
 class _Holders:
     """The holders of the queues of a group that shares them."""
 
-    def __init__(self, facts: GroupFacts, scene: Scene, live: LiveGroup) -> None:
+    def __init__(self, facts: GroupFacts, snapshot: GroupSnapshot, live: LiveGroup) -> None:
         self._facts, self._live = facts, live
         reporting, members = facts.holders(), live.members
         seen = {member.client_id for member in facts.members} | members.keys() | set(live.silent)
@@ -129,7 +129,7 @@ class _Holders:
         # A broker that did not answer may list members that no other broker lists.
         computed = None if live.silent_brokers else compute_shares(facts)
         self._strategy = "" if computed is None else computed.strategy
-        self._computed = set() if computed is None else set(computed.scene.queues)
+        self._computed = set() if computed is None else set(computed.snapshot.queues)
         self._due: dict[str, frozenset[MessageQueue]] = {
             name: frozenset() if computed is None else computed.due(name) for name in self._held
         }
@@ -140,8 +140,8 @@ class _Holders:
             if self._mark(name, mq) in ("OTHER", "DUE")
         }
         self._rows = {row.mq: row for row in facts.rows}
-        self.queues: dict[str, list[MessageQueue]] = {topic: [] for topic in scene.topics}
-        for mq in sorted({*scene.queues, *self._rows, *self._counts}):
+        self.queues: dict[str, list[MessageQueue]] = {topic: [] for topic in snapshot.topics}
+        for mq in sorted({*snapshot.queues, *self._rows, *self._counts}):
             if mq.topic in self.queues:
                 self.queues[mq.topic].append(mq)
 

@@ -12,7 +12,7 @@ from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, Options, find_strategy
 from rmqctl.rules.progress import uncommitted_count
-from rmqctl.whatif.scene import Member, Scene, share_all
+from rmqctl.whatif.group_snapshot import GroupSnapshot, SnapshotMember, share_all
 
 # Strategies without options, which members do not report.
 _COMPUTABLE = frozenset({"averagely", "circle"})
@@ -21,8 +21,8 @@ _COMPUTABLE = frozenset({"averagely", "circle"})
 class ComputedShares(Struct, frozen=True):
     """The shares that the members' only strategy assigns; `members` are those that answered."""
 
-    scene: Scene
-    members: Mapping[str, Member]
+    snapshot: GroupSnapshot
+    members: Mapping[str, SnapshotMember]
     strategy: str
     shares: Assignment
 
@@ -43,13 +43,15 @@ def may_lack_owner(mq: MessageQueue, row: QueueProgress | None) -> bool:
 
 def compute_shares(facts: GroupFacts) -> ComputedShares | None:
     """Return the shares of a group's queues, None if members do not share them or the strategy is not computable."""
-    scene = facts.scene
-    if scene is None or scene.live is None or facts.is_popping or facts.is_broadcasting or not facts.is_online:
+    snapshot = facts.snapshot
+    if snapshot is None or snapshot.live is None or facts.is_popping or facts.is_broadcasting or not facts.is_online:
         return None
-    (strategy, *others) = sorted(scene.live.strategies) or [""]
+    (strategy, *others) = sorted(snapshot.live.strategies) or [""]
     if others or strategy not in _COMPUTABLE:
         return None  # ALO001, or a strategy whose options are unknown
     try:
-        return ComputedShares(scene, scene.live.members, strategy, share_all(scene, find_strategy(strategy, Options())))
+        return ComputedShares(
+            snapshot, snapshot.live.members, strategy, share_all(snapshot, find_strategy(strategy, Options()))
+        )
     except AllocationError:
         return None

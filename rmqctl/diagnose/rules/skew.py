@@ -9,7 +9,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-def standing_out(amounts: Mapping[_T, float], *, factor: float, least: float) -> list[_T]:
+def find_outliers(amounts: Mapping[_T, float], *, factor: float, least: float) -> list[_T]:
     """Return the parts that have at least `least`, and at least `factor` times the mean of all others.
 
     Returns the largest first, and an empty list for a single part.

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample
-from rmqctl.rules.confirmation import Written
+from rmqctl.rules.confirmation import WrittenOffset
 
 
-def reconsumed_at_least(written: Written, baseline: GroupSample | None, samples: Sequence[GroupSample]) -> int | None:
+def reconsumed_at_least(
+    written: WrittenOffset, baseline: GroupSample | None, samples: Sequence[GroupSample]
+) -> int | None:
     """Return how far past the target the group had got before it moved there, in offsets; None without any report.
 
     The number is a lower bound, because members continue until they move, and the last sample is some time before that.

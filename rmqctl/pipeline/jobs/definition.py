@@ -71,7 +71,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         return self.trace_topic or TRACE_TOPIC
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """How a value of a report is displayed."""
 
     TEXT = "text"
@@ -80,7 +80,7 @@ class Kind(StrEnum):
     DURATION = "duration"  # ms
 
 
-class Field(Struct, frozen=True):
+class ReportField(Struct, frozen=True):
     """A column of a report: its key in JSON, its heading in tables. `is_wide`: shown with -o wide only.
 
     `gives_way`: hidden on a terminal that is too narrow. `is_sentence`: shown below its row there.
@@ -88,20 +88,20 @@ class Field(Struct, frozen=True):
 
     key: str
     heading: str
-    kind: Kind = Kind.TEXT
+    kind: ValueKind = ValueKind.TEXT
     is_wide: bool = False
     gives_way: bool = False
     is_sentence: bool = False
 
 
-class Written(Struct, frozen=True):
+class WrittenTable(Struct, frozen=True):
     """A table or file that a job wrote; `row_count` is set only when the rows were counted."""
 
     path: str
     row_count: int | None = None
 
 
-class Outcome(Struct, frozen=True):
+class JobResult(Struct, frozen=True):
     """The result of a job.
 
     `rows` are plain values by the keys of Job.fields, possibly only the first ones. `row_count` counts all rows;
@@ -112,7 +112,7 @@ class Outcome(Struct, frozen=True):
     rows: Sequence[Mapping[str, Any]] = ()
     row_count: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    written: tuple[Written, ...] = ()
+    written: tuple[WrittenTable, ...] = ()
     notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     is_cut: bool = False
@@ -138,8 +138,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
     name: str
     takes: frozenset[str]
-    run: Callable[[SparkSession, JobOptions], Outcome]
-    fields: tuple[Field, ...] = ()
+    run: Callable[[SparkSession, JobOptions], JobResult]
+    fields: tuple[ReportField, ...] = ()
     needs: frozenset[str] = frozenset()
     asks_cluster: Callable[[JobOptions], bool] = never
     check: Callable[[JobOptions], None] | None = None

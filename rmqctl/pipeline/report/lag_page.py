@@ -25,7 +25,7 @@ class HeatCell(NamedTuple):
     shade: float
 
 
-class Page(NamedTuple):
+class LagPage(NamedTuple):
     """The content of a page: facts and group rows as in the job's JSON, and series of the plotted groups.
 
     `group_count` counts all groups, also those without a row. Series are by (cluster, group), as returned by
@@ -38,7 +38,7 @@ class Page(NamedTuple):
     series: Mapping[tuple[str | None, str], Mapping[str, Any]]
 
 
-def render_page(page: Page) -> str:
+def render_page(page: LagPage) -> str:
     """Return the page; all names from the cluster are escaped."""
     groups = page.groups
     stuck = [(row, queue) for row in groups for queue in row["stuckQueues"]]
@@ -62,7 +62,7 @@ def _by_skew(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: -(row["memberLagSkew"] or 1))
 
 
-def _drawn(page: Page) -> Iterable[tuple[int, Mapping[str, Any], Mapping[str, Any]]]:
+def _drawn(page: LagPage) -> Iterable[tuple[int, Mapping[str, Any], Mapping[str, Any]]]:
     for number, row in enumerate(page.groups):
         series = page.series.get((row["cluster"], row["group"]), {})
         if series.get("startsMs"):

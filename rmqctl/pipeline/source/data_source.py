@@ -24,9 +24,9 @@ from rmqctl.text.names import hint_for
 
 from .hints import with_hints
 from .message_rows import SPARK_SCHEMA, SPARK_TYPES
-from .options import Bound, Place, SourceOptions, read_sink_options, read_source_options
-from .places import Found, Loss, fetch_found, fetch_places, losses_as_error
+from .options import Bound, ReadPosition, SourceOptions, read_sink_options, read_source_options
 from .ranges import QueueRange, admit, offsets_as_json, offsets_of_json, share_out
+from .retained_queues import LostRange, RetainedQueues, fetch_read_offsets, fetch_retained_queues, losses_as_error
 from .sink import MessageStreamWriter, MessageWriter
 from .tasks import Task, read_batches
 
@@ -105,7 +105,7 @@ class _Planner:
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options = options
         self.columns = columns
-        self._losses: list[Loss] = []
+        self._losses: list[LostRange] = []
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
         """Return the answer to a question. Raises RmqctlError, with fail_on_data_loss also for lost offsets."""
@@ -122,13 +122,15 @@ class _Planner:
             _LOG.warning("%s", losses_as_error([loss]).sentence)
         return answer
 
-    async def found(self, client: Client) -> Found:
+    async def found(self, client: Client) -> RetainedQueues:
         """Return what brokers currently retain of the topics."""
-        return await fetch_found(client, self.options.topics)
+        return await fetch_retained_queues(client, self.options.topics)
 
-    async def place(self, client: Client, found: Found, place: Place, *, is_start: bool) -> dict[MessageQueue, int]:
+    async def place(
+        self, client: Client, found: RetainedQueues, place: ReadPosition, *, is_start: bool
+    ) -> dict[MessageQueue, int]:
         """Return the offsets of a place in the options."""
-        return await fetch_places(
+        return await fetch_read_offsets(
             client, found, place, self.options.group, is_start=is_start, on_loss=self._losses.append
         )
 
@@ -150,7 +152,7 @@ class _Planner:
         ]
 
     def ranges(
-        self, found: Found, start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]
+        self, found: RetainedQueues, start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]
     ) -> list[QueueRange]:
         """Return the ranges between two offsets of each queue; a queue without a start begins at its first offset.
 
@@ -163,14 +165,14 @@ class _Planner:
             if first_offset == end_offset:
                 continue
             if span is None:
-                self._losses.append(Loss(mq, first_offset, end_offset, "the queue does not exist any more"))
+                self._losses.append(LostRange(mq, first_offset, end_offset, "the queue does not exist any more"))
                 continue
             if end_offset < first_offset:
-                self._losses.append(Loss(mq, end_offset, first_offset, "the queue was recreated, and is shorter"))
+                self._losses.append(LostRange(mq, end_offset, first_offset, "the queue was recreated, and is shorter"))
                 first_offset = span.min_offset
             if first_offset < span.min_offset:
                 gone_until = min(span.min_offset, end_offset)
-                self._losses.append(Loss(mq, first_offset, gone_until, "the broker has deleted them"))
+                self._losses.append(LostRange(mq, first_offset, gone_until, "the broker has deleted them"))
                 first_offset = gone_until
             ranges.append(QueueRange(mq, span.address, first_offset, end_offset))
         return ranges
@@ -222,7 +224,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError("The option endingOffsets is not supported for a stream.")
         self._planner = _Planner(options, columns)
         # The offsets at the start of an AvailableNow run, which ends there.
-        self._until: Found | None = None
+        self._until: RetainedQueues | None = None
         self._latest: dict[str, Any] | None = None
 
     @with_hints()

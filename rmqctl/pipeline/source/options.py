@@ -46,7 +46,7 @@ class Bound(StrEnum):
     GROUP = "group"
 
 
-class Place(Struct, frozen=True):
+class ReadPosition(Struct, frozen=True):
     """Where reading starts or ends: a bound, a store time, or offsets by topic and `broker:queue`.
 
     Exactly one of them is set. An offset can be LATEST or EARLIEST. Queues that are not named start at their earliest
@@ -63,8 +63,8 @@ class SourceOptions(Struct, frozen=True):
 
     access: Access
     topics: tuple[str, ...]
-    starting: Place
-    ending: Place
+    starting: ReadPosition
+    ending: ReadPosition
     is_start_given: bool = False
     group: str | None = None
     tags: frozenset[str] = frozenset()
@@ -182,16 +182,16 @@ def _tags(text: str | None) -> frozenset[str]:
         return parse_tags(text or "*")
 
 
-def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now_ms: int) -> Place:
+def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now_ms: int) -> ReadPosition:
     if text.startswith("{"):
-        return Place(offsets=_numbers(name, text, topics))
+        return ReadPosition(offsets=_numbers(name, text, topics))
     if text.lower() == Bound.GROUP:
         if group is None:
             raise UsageError(f"The option {name} is group, but the option consumerGroup is missing.")
-        return Place(bound=Bound.GROUP)
+        return ReadPosition(bound=Bound.GROUP)
     with option_errors(f"The option {name}", hint="Use a time, earliest, latest, group or JSON."):
         at = parse_time(text, now_ms)
-    return Place(bound=Bound(at)) if isinstance(at, Edge) else Place(at_ms=at)
+    return ReadPosition(bound=Bound(at)) if isinstance(at, Edge) else ReadPosition(at_ms=at)
 
 
 def _numbers(name: str, text: str, topics: tuple[str, ...]) -> dict[str, dict[str, int]]:

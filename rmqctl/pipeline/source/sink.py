@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from rmqctl.admin.messages.send import fetch_targets
 from rmqctl.client.producer import Producer
 from rmqctl.errors import UsageError
-from rmqctl.model.sending import OutgoingMessage
+from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.sends import RESERVED, message_properties
 from rmqctl.text.names import hint_for

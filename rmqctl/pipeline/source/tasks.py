@@ -26,8 +26,8 @@ from rmqctl.rules.message_filters.tags import has_tag
 
 from .hints import with_hints
 from .message_rows import Run, to_batch
-from .places import Loss, losses_as_error
 from .ranges import QueueRange
+from .retained_queues import LostRange, losses_as_error
 
 _LOG = logging.getLogger(__name__)
 
@@ -224,7 +224,7 @@ class _Reader:
 
     def _lose(self, of: QueueRange, first_offset: int, end_offset: int, *, is_there: bool) -> None:
         error = losses_as_error([
-            Loss(of.mq, first_offset, end_offset, "the broker skipped them" if is_there else "they do not exist")
+            LostRange(of.mq, first_offset, end_offset, "the broker skipped them" if is_there else "they do not exist")
         ])  # fmt: skip
         if self._task.fail_on_data_loss:
             raise error

@@ -16,19 +16,19 @@ from .group import WORST_FIRST, GroupVerdict, judge_group, worst_of
 from .observation import Observation, in_order, of_one_log
 from .stuck import Stuck, find_stuck
 from .trend import Trend, compute_trend
-from .verdict import Cause, Health, Settings, Verdict, judge
+from .verdict import Cause, Health, HealthSettings, QueueVerdict, judge
 
 __all__ = [
     "WORST_FIRST",
     "Cause",
     "GroupVerdict",
     "Health",
+    "HealthSettings",
     "Observation",
     "QueueFacts",
-    "Settings",
+    "QueueVerdict",
     "Stuck",
     "Trend",
-    "Verdict",
     "compute_trend",
     "facts_of",
     "find_stuck",

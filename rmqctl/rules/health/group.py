@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.model.queue import MessageQueue
 
-from .verdict import Health, Verdict
+from .verdict import Health, QueueVerdict
 
 WORST_FIRST = tuple(Health)
 
@@ -27,7 +27,7 @@ def worst_of(healths: Iterable[Health]) -> Health:
     return min(healths, key=WORST_FIRST.index, default=Health.UNKNOWN)
 
 
-def judge_group(verdicts: Mapping[MessageQueue, Verdict]) -> GroupVerdict:
+def judge_group(verdicts: Mapping[MessageQueue, QueueVerdict]) -> GroupVerdict:
     """Judge a group by its queues; a group without known queues is UNKNOWN."""
     health = worst_of(verdict.health for verdict in verdicts.values())
     counted = Counter(verdict.health for verdict in verdicts.values())

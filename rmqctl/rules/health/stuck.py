@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from .facts import QueueFacts
-from .verdict import Settings, why_unknown
+from .verdict import HealthSettings, why_unknown
 
-_DEFAULTS = Settings()
+_DEFAULTS = HealthSettings()
 
 
 class Stuck(Struct, frozen=True):
@@ -24,7 +24,7 @@ class Stuck(Struct, frozen=True):
     after_ms: int | None
 
 
-def find_stuck(facts: QueueFacts, settings: Settings = _DEFAULTS) -> Stuck | None:
+def find_stuck(facts: QueueFacts, settings: HealthSettings = _DEFAULTS) -> Stuck | None:
     """Return the queue as stuck if, up to its last known sample, it did not move for `stuck_ms`; else None.
 
     The time counts only while messages are unread: an offset rests when no messages arrive. A single sample never

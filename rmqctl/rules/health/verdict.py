@@ -51,7 +51,7 @@ _HEALTH = {
 }
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class HealthSettings(Struct, frozen=True, kw_only=True):
     """The limits of what is fine, and the least samples needed.
 
     `lag_allowance`: up to this many messages behind count as caught up. Members commit their offsets every 5 s, and a
@@ -65,10 +65,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     stuck_ms: int = 900_000
 
 
-_DEFAULTS = Settings()
+_DEFAULTS = HealthSettings()
 
 
-class Verdict(Struct, frozen=True):
+class QueueVerdict(Struct, frozen=True):
     """The health of a queue, the rule that decided, and a short sentence with the numbers."""
 
     health: Health
@@ -76,7 +76,7 @@ class Verdict(Struct, frozen=True):
     reason: str
 
 
-def judge(facts: QueueFacts, settings: Settings = _DEFAULTS) -> Verdict:
+def judge(facts: QueueFacts, settings: HealthSettings = _DEFAULTS) -> QueueVerdict:
     """Judge a queue by the first rule that applies.
 
     1. OK: at some moment, no further behind than the allowance. As in Burrow, a group that stops or is sent back right
@@ -95,10 +95,10 @@ def judge(facts: QueueFacts, settings: Settings = _DEFAULTS) -> Verdict:
     enough samples is UNKNOWN here, and so is an offset beyond the end, whose lag would be below 0.
     """
     cause = _cause(facts, settings)
-    return Verdict(_HEALTH.get(cause, Health.UNKNOWN), cause, _sentence(cause, facts))
+    return QueueVerdict(_HEALTH.get(cause, Health.UNKNOWN), cause, _sentence(cause, facts))
 
 
-def _cause(facts: QueueFacts, settings: Settings) -> Cause:
+def _cause(facts: QueueFacts, settings: HealthSettings) -> Cause:
     if (unknown := why_unknown(facts, settings)) is not None:
         return unknown
     if facts.behind_lowest is not None and facts.behind_lowest <= settings.lag_allowance:
@@ -113,7 +113,7 @@ def _cause(facts: QueueFacts, settings: Settings) -> Cause:
     return Cause.LAG_FALLS if facts.has_lag_fallen else Cause.LAG_NEVER_FALLS
 
 
-def why_unknown(facts: QueueFacts, settings: Settings) -> Cause | None:
+def why_unknown(facts: QueueFacts, settings: HealthSettings) -> Cause | None:
     """Return why the queue's present state is unknown, None when it is known."""
     if facts.sample_count == 0:
         return Cause.NO_SAMPLES

@@ -49,7 +49,7 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-class Filter:
+class Sql92Filter:
     """A compiled expression."""
 
     def __init__(self, root: _Node) -> None:
@@ -63,16 +63,16 @@ class Filter:
             return False
 
 
-def parse(expression: str, *, has_text_operators: bool = True) -> Filter:
+def parse(expression: str, *, has_text_operators: bool = True) -> Sql92Filter:
     """Compile an expression. Raises ValueError with the reason when it is invalid."""
     compile_ = _compile if len(expression) > _MAX_REMEMBERED_LENGTH else _compile_once
     return compile_(expression, has_text_operators)
 
 
-def _compile(expression: str, has_text_operators: bool) -> Filter:
+def _compile(expression: str, has_text_operators: bool) -> Sql92Filter:
     parser = _Parser(expression, _KEYWORDS | _TEXT_KEYWORDS if has_text_operators else _KEYWORDS)
     try:
-        return Filter(_as_condition(parser.any_of()))
+        return Sql92Filter(_as_condition(parser.any_of()))
     except RecursionError:
         raise ValueError("the expression is nested too deeply") from None
 

@@ -6,7 +6,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import request_code_name, response_code_name
 from rmqctl.protocol.flags import Permission
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.faults.faults import Answer, Corrupt, Delay, Drop, Effect, Fault, Silence
+from rmqctl.sandbox.faults.faults import AnswerCode, Corrupt, Delay, Drop, Effect, Fault, Silence
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.text.durations import short_duration
 from rmqctl.text.names import closest, hint_for
@@ -109,7 +109,7 @@ def _effect(ask: PlanFault) -> Effect:
     if ask.effect == "answer":
         if ask.with_code is None:
             raise UsageError("An answer requires a response code.")
-        return Answer(ask.with_code, ask.remark)
+        return AnswerCode(ask.with_code, ask.remark)
     if ask.effect == "delay":
         return Delay(ask.delay_ms / 1000)
     plain: dict[str, Effect] = {"drop": Drop(), "silence": Silence(), "corrupt": Corrupt()}
@@ -131,7 +131,7 @@ def _what_happens(fault: Fault) -> str:
     """Return what a fault does, as the rest of that sentence."""
     effect, is_one = fault.effect, fault.left_count in (None, 1)
     verb = "is" if is_one else "are"
-    if isinstance(effect, Answer):
+    if isinstance(effect, AnswerCode):
         return f"{verb} answered with {response_code_name(effect.code)} ({effect.code})"
     if isinstance(effect, Delay):
         return f"{verb} handled {short_duration(round(effect.seconds * 1000))} later"
@@ -150,9 +150,9 @@ def _skew(skew_ms: int) -> str:
 
 def _planned(fault: Fault) -> FaultStatus:
     effect = fault.effect
-    answer = effect if isinstance(effect, Answer) else None
+    answer = effect if isinstance(effect, AnswerCode) else None
     return FaultStatus(
-        type(effect).__name__.upper(),
+        effect.word,
         fault.server,
         request_code=fault.code,
         request=None if fault.code is None else request_code_name(fault.code),

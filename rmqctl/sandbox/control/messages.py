@@ -84,7 +84,7 @@ Ask = (
 )
 
 
-class Question(Struct, frozen=True):
+class ControlRequest(Struct, frozen=True):
     """One line to the sandbox. `ask` is decoded only after the version is checked."""
 
     ask: Raw
@@ -100,7 +100,7 @@ class ErrorReport(Struct, frozen=True, rename="camel"):
     exit_code: int
 
 
-class Reply(Struct, frozen=True):
+class ControlReply(Struct, frozen=True):
     """One line from the sandbox."""
 
     version: int = VERSION

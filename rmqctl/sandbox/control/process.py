@@ -20,7 +20,7 @@ from rmqctl.sandbox.profile import find_profile
 from rmqctl.sandbox.sandbox import Sandbox, check_counts
 
 from .messages import AskStatus, SandboxStatus
-from .server import Control
+from .server import ControlServer
 from .state_file import StateFile, find_running
 
 _INTERRUPTED = 130
@@ -75,7 +75,7 @@ async def _run(wanted: SandboxOptions, on_ready: Callable[[SandboxStatus], None]
         dir=wanted.directory,
     )  # fmt: skip
     code = 0
-    control = Control(sandbox, directory=None if wanted.directory is None else str(wanted.directory))
+    control = ControlServer(sandbox, directory=None if wanted.directory is None else str(wanted.directory))
 
     def end(number: signal.Signals, exit_code: int) -> None:
         nonlocal code

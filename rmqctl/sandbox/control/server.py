@@ -27,14 +27,14 @@ from .messages import (
     ChangeBroker,
     ClearFaults,
     ClockReport,
+    ControlReply,
+    ControlRequest,
     CutClient,
     ErrorReport,
     FaultReport,
     HealClient,
     ListFaults,
     PlanFault,
-    Question,
-    Reply,
     SandboxStatus,
     Seed,
     Shutdown,
@@ -44,7 +44,7 @@ from .status import broker_status
 logger = logging.getLogger("rmqctl.sandbox")
 
 
-class Control:
+class ControlServer:
     """The control socket of one sandbox. `is_over` is set by a request to shut down."""
 
     def __init__(self, sandbox: Sandbox, *, directory: str | None = None) -> None:
@@ -78,18 +78,18 @@ class Control:
     async def answer(self, line: bytes) -> bytes:
         """Return the answer to one line; never raises."""
         try:
-            reply = Reply(result=await self._answer(line))
+            reply = ControlReply(result=await self._answer(line))
         except RmqctlError as error:
-            reply = Reply(error=ErrorReport(error.name, error.sentence, error.hint, error.exit_code))
+            reply = ControlReply(error=ErrorReport(error.name, error.sentence, error.hint, error.exit_code))
         except Exception as error:  # noqa: BLE001 - it is reported to the client, and the sandbox continues
             logger.warning("the control socket: %s failed: %r", line.decode(errors="replace").strip(), error)
             sentence = f"The sandbox failed: {type(error).__name__}: {error}."
-            reply = Reply(error=ErrorReport(RmqctlError.name, sentence, None, RmqctlError.exit_code))
+            reply = ControlReply(error=ErrorReport(RmqctlError.name, sentence, None, RmqctlError.exit_code))
         return msgspec.json.encode(reply)
 
     async def _answer(self, line: bytes) -> Any:
         try:
-            question = msgspec.json.decode(line, type=Question)
+            question = msgspec.json.decode(line, type=ControlRequest)
             if question.version != VERSION:
                 raise UsageError(
                     f"This sandbox speaks version {VERSION} of its control protocol, not {question.version}.",

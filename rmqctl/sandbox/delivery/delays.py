@@ -14,10 +14,10 @@ from rmqctl.net.clock import Clock, Timer
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
-from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC, parse_delay_levels
+from rmqctl.rules.message_wait import REAL_QUEUE_ID, REAL_TOPIC, parse_delay_levels
 from rmqctl.sandbox.data_version import DataVersion
 from rmqctl.sandbox.request import FailureError, RefusalError
-from rmqctl.sandbox.storage.record_scan import Found
+from rmqctl.sandbox.storage.record_scan import ScannedRecord
 from rmqctl.sandbox.storage.recovery import CodeOf
 from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage
@@ -208,7 +208,7 @@ def due_times(levels: str) -> CodeOf:
     """Return a function from a stored message to its due time, None if it does not wait (checkMessageAndReturnSize)."""
     delays_ms = parse_delay_levels(levels)
 
-    def code_of(found: Found) -> int | None:
+    def code_of(found: ScannedRecord) -> int | None:
         if found.topic != SCHEDULE_TOPIC or not 0 <= found.queue_id < len(delays_ms):
             return None
         return found.stored_at_ms + delays_ms[found.queue_id]

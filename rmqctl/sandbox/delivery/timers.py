@@ -14,9 +14,9 @@ from rmqctl.net.clock import Clock, Timer
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
-from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
+from rmqctl.rules.message_wait import REAL_QUEUE_ID, REAL_TOPIC
 from rmqctl.sandbox.request import RefusalError
-from rmqctl.sandbox.settings import Settings
+from rmqctl.sandbox.settings import ServerSettings
 from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage
 from rmqctl.sandbox.topics.table import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -46,7 +46,7 @@ class Timers:
     """The waiting messages, by the slot they are due in. `deliver` stores one; `now_ms` is the broker's clock."""
 
     def __init__(
-        self, clock: Clock, now_ms: Callable[[], int], store: MessageStore, state: StateStore, settings: Settings,
+        self, clock: Clock, now_ms: Callable[[], int], store: MessageStore, state: StateStore, settings: ServerSettings,
         deliver: Callable[[NewMessage], object],
     ) -> None:  # fmt: skip
         self._clock = clock

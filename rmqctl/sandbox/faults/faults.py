@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -15,9 +16,10 @@ from rmqctl.text.names import hint_for
 from .partitions import Partitions, TraitsOf
 
 
-class Answer(Struct, frozen=True):
+class AnswerCode(Struct, frozen=True):
     """Answer with a code instead of handling the request."""
 
+    word: ClassVar[str] = "ANSWER"
     code: int
     remark: str | None = None
 
@@ -30,22 +32,29 @@ class Answer(Struct, frozen=True):
 class Drop(Struct, frozen=True):
     """Close the connection instead of answering."""
 
+    word: ClassVar[str] = "DROP"
+
 
 class Silence(Struct, frozen=True):
     """Neither handle the request nor answer it."""
+
+    word: ClassVar[str] = "SILENCE"
 
 
 class Delay(Struct, frozen=True):
     """Handle the request this much later."""
 
+    word: ClassVar[str] = "DELAY"
     seconds: float
 
 
 class Corrupt(Struct, frozen=True):
     """Handle the request, and answer with a frame whose header is unreadable."""
 
+    word: ClassVar[str] = "CORRUPT"
 
-Effect = Answer | Drop | Silence | Delay | Corrupt
+
+Effect = AnswerCode | Drop | Silence | Delay | Corrupt
 
 
 class Fault(Struct, eq=False):
@@ -99,7 +108,7 @@ class Faults:
         count: int | None = 1,
     ) -> Fault:  # fmt: skip
         """Answer the next requests of a code with `with_code`, without handling them."""
-        return self.add(Answer(with_code, remark), code, server=server, count=count)
+        return self.add(AnswerCode(with_code, remark), code, server=server, count=count)
 
     def drop(self, code: int | None = None, *, server: str | None = None, count: int | None = 1) -> Fault:
         """Close the connection on the next requests."""

@@ -10,7 +10,7 @@ from rmqctl.rules.message_filters import sql92
 from rmqctl.rules.message_filters.sql92 import Properties
 from rmqctl.sandbox.storage.store import AcceptsCode, AcceptsMessage
 
-from .subscription import ALL, Subscription
+from .subscription import ALL, SubscriptionData
 
 SQL92 = "SQL92"
 
@@ -21,7 +21,7 @@ _MAX_EXPRESSION_LENGTH = 32_768
 _DEAD_KEPT_S = 24 * 3600.0
 
 
-class Filter(Struct, frozen=True):
+class EntryFilter(Struct, frozen=True):
     """Conditions on the tag's code in the queue's entry and on the message's properties; None accepts everything."""
 
     accepts_code: AcceptsCode | None = None
@@ -34,10 +34,10 @@ class Filter(Struct, frozen=True):
         return None if accepts is None else lambda message: accepts(message.properties)
 
 
-EVERYTHING = Filter()
+EVERYTHING = EntryFilter()
 
 
-def build_filter(subscription: Subscription, *, has_text_operators: bool = True) -> Filter:
+def build_filter(subscription: SubscriptionData, *, has_text_operators: bool = True) -> EntryFilter:
     """Return the filter of a subscription (ExpressionMessageFilter). Raises ValueError for an invalid expression."""
     if subscription.is_by_tag:
         return tag_filter(subscription)
@@ -46,17 +46,17 @@ def build_filter(subscription: Subscription, *, has_text_operators: bool = True)
     compiled = compile_expression(
         subscription.expression or "", subscription.expression_type, has_text_operators=has_text_operators
     )
-    return Filter(accepts_properties=compiled.matches)
+    return EntryFilter(accepts_properties=compiled.matches)
 
 
-def tag_filter(subscription: Subscription) -> Filter:
+def tag_filter(subscription: SubscriptionData) -> EntryFilter:
     """Return the tag filter of a subscription."""
     if subscription.expression == ALL or subscription.class_filter_mode:
         return EVERYTHING
-    return Filter(accepts_code=subscription.codes.__contains__)
+    return EntryFilter(accepts_code=subscription.codes.__contains__)
 
 
-def compile_expression(expression: str, kind: str, *, has_text_operators: bool) -> sql92.Filter:
+def compile_expression(expression: str, kind: str, *, has_text_operators: bool) -> sql92.Sql92Filter:
     """Compile an expression that is not a list of tags. Raises ValueError."""
     if kind != SQL92:
         raise ValueError(f"filters of type {kind} are not supported")
@@ -71,7 +71,7 @@ class _Expression(Struct):
     text: str
     kind: str
     version_ms: int
-    compiled: sql92.Filter
+    compiled: sql92.Sql92Filter
     died_at_s: float | None = None
 
     def is_forgotten(self, now_s: float) -> bool:
@@ -91,7 +91,7 @@ class ExpressionTable:
         self._has_text_operators = has_text_operators
         self._expressions: dict[tuple[str, str], _Expression] = {}
 
-    def find(self, topic: str, group: str) -> tuple[sql92.Filter, int] | None:
+    def find(self, topic: str, group: str) -> tuple[sql92.Sql92Filter, int] | None:
         """Return an expression and its version, None when there is none."""
         found = self._known((topic, group))
         return None if found is None else (found.compiled, found.version_ms)
@@ -103,7 +103,7 @@ class ExpressionTable:
             return None
         return found
 
-    def register(self, group: str, subscriptions: Iterable[Subscription]) -> None:
+    def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
         """Register the expressions of one group from a heartbeat."""
         topics = set()
         for subscription in subscriptions:
@@ -116,7 +116,7 @@ class ExpressionTable:
         """Note that a group no longer has members."""
         self._bury(group, spared=set())
 
-    def _take(self, group: str, subscription: Subscription, text: str) -> None:
+    def _take(self, group: str, subscription: SubscriptionData, text: str) -> None:
         key, kind, version_ms = (subscription.topic, group), subscription.expression_type, subscription.version_ms
         old = self._known(key)
         if old is not None and version_ms <= old.version_ms:

@@ -11,7 +11,7 @@ from rmqctl.sandbox.channel import Channel
 from rmqctl.sandbox.profile import Profile
 
 from .filters import ExpressionTable
-from .subscription import Subscription
+from .subscription import SubscriptionData
 
 # ConsumerManager.CHANNEL_EXPIRED_TIMEOUT; checked every 10 s.
 CHANNEL_EXPIRED_S = 120.0
@@ -22,7 +22,7 @@ BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 
 
-class Member(Struct):
+class MemberChannel(Struct):
     """One connection of a group; last heard from at `heard_at_s` (monotonic clock), `heard_at_ms` (broker's clock)."""
 
     client_id: str
@@ -43,10 +43,10 @@ class ConsumerGroup(Struct):
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
-    members: dict[Channel, Member] = field(default_factory=dict)
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    members: dict[Channel, MemberChannel] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
 
-    def merge(self, subscriptions: list[Subscription]) -> bool:
+    def merge(self, subscriptions: list[SubscriptionData]) -> bool:
         """Merge the subscriptions of a heartbeat; return whether the set of topics changed (updateSubscription)."""
         changed = False
         for new in subscriptions:
@@ -60,7 +60,7 @@ class ConsumerGroup(Struct):
             changed = True
         return changed
 
-    def hear(self, channel: Channel, member: Member) -> bool:
+    def hear(self, channel: Channel, member: MemberChannel) -> bool:
         """Record a heartbeat; return whether the connection is new in the group.
 
         The language and version from the first heartbeat are kept until the connection sends another client id.
@@ -94,7 +94,7 @@ class ConsumerTable:
         self.expressions = ExpressionTable(monotonic_s, has_text_operators=profile.is_5)
         self.on_change: Callable[[ConsumerGroup, bool], None] = lambda _group, _by_close: None
         self._monotonic_s = monotonic_s
-        self._pulled: dict[tuple[str, str], tuple[Subscription, float, int]] = {}
+        self._pulled: dict[tuple[str, str], tuple[SubscriptionData, float, int]] = {}
         self._fingerprints: dict[str, int] = {}
 
     def find(self, group: str) -> ConsumerGroup | None:
@@ -102,8 +102,8 @@ class ConsumerTable:
         return self.groups.get(group)
 
     def register(
-        self, name: str, channel: Channel, member: Member, *, consume_type: str | None, message_model: str | None,
-        consume_from_where: str | None, subscriptions: list[Subscription] | None,
+        self, name: str, channel: Channel, member: MemberChannel, *, consume_type: str | None,
+        message_model: str | None, consume_from_where: str | None, subscriptions: list[SubscriptionData] | None,
     ) -> None:  # fmt: skip
         """Register a heartbeat's data of one group; `subscriptions` None keeps the known ones."""
         group = self.groups.get(name)
@@ -161,7 +161,7 @@ class ConsumerTable:
             expired += silent
         return expired
 
-    def note_pulled(self, group: str, subscription: Subscription, now_ms: int) -> None:
+    def note_pulled(self, group: str, subscription: SubscriptionData, now_ms: int) -> None:
         """Remember the subscription that a pull request carried (compensateSubscribeData)."""
         self._pulled[group, subscription.topic] = (subscription, self._monotonic_s(), now_ms)
 
@@ -170,7 +170,7 @@ class ConsumerTable:
         limit_s = self._monotonic_s() - PULLED_EXPIRED_S
         self._pulled = {key: pulled for key, pulled in self._pulled.items() if pulled[1] >= limit_s}
 
-    def find_subscription(self, group: str, topic: str) -> Subscription | None:
+    def find_subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """Return a group's subscription to a topic, from its members or else its last pull; None without either."""
         online = self.groups.get(group)
         if online is not None and topic in online.subscriptions:
@@ -196,10 +196,10 @@ class ProducerTable:
     """All producer groups that have members."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self.groups: dict[str, dict[Channel, Member]] = {}
+        self.groups: dict[str, dict[Channel, MemberChannel]] = {}
         self._monotonic_s = monotonic_s
 
-    def register(self, group: str, channel: Channel, member: Member) -> None:
+    def register(self, group: str, channel: Channel, member: MemberChannel) -> None:
         """Register a heartbeat's data of one group; the client id, language and version of the first one are kept."""
         known = self.groups.setdefault(group, {}).setdefault(channel, member)
         known.heard_at_s, known.heard_at_ms = member.heard_at_s, member.heard_at_ms

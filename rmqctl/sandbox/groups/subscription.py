@@ -16,7 +16,7 @@ ALL = "*"
 _MAX_REMEMBERED_LENGTH = 4096
 
 
-class Subscription(Struct, frozen=True):
+class SubscriptionData(Struct, frozen=True):
     """One topic of a subscription. `version_ms` is from the clock of the client that sent it."""
 
     topic: str
@@ -33,7 +33,7 @@ class Subscription(Struct, frozen=True):
         return self.expression_type in ("TAG", "")
 
     @classmethod
-    def from_wire(cls, item: dict[str, Any], now_ms: int) -> Subscription:
+    def from_wire(cls, item: dict[str, Any], now_ms: int) -> SubscriptionData:
         """Read it from a heartbeat; missing fields get Java's defaults.
 
         Raises RefusalError without a topic, AttributeError, TypeError, ValueError for other JSON.
@@ -60,7 +60,7 @@ class Subscription(Struct, frozen=True):
         }  # fmt: skip
 
 
-def parse_subscription(topic: str, expression: str | None, kind: str | None) -> Subscription:
+def parse_subscription(topic: str, expression: str | None, kind: str | None) -> SubscriptionData:
     """Read the subscription of a pull (FilterAPI.build). Raises ValueError for an invalid one.
 
     An expression with only blanks is accepted, and matches nothing.
@@ -69,18 +69,18 @@ def parse_subscription(topic: str, expression: str | None, kind: str | None) -> 
     return (_parse if length > _MAX_REMEMBERED_LENGTH else _parse_once)(topic, expression, kind)
 
 
-def _parse(topic: str, expression: str | None, kind: str | None) -> Subscription:
+def _parse(topic: str, expression: str | None, kind: str | None) -> SubscriptionData:
     if kind is not None and kind != "TAG":
         if not expression:
             raise ValueError("an expression cannot be empty")
-        return Subscription(topic, expression, expression_type=kind)
+        return SubscriptionData(topic, expression, expression_type=kind)
     if not expression or expression == ALL:
-        return Subscription(topic, ALL)
+        return SubscriptionData(topic, ALL)
     parts = expression.split("||")
     if not any(parts):
         raise ValueError("the expression names no tag")
     tags = tuple(sorted({part.strip() for part in parts} - {""}))
-    return Subscription(topic, expression, tags, frozenset(map(tag_code, tags)))
+    return SubscriptionData(topic, expression, tags, frozenset(map(tag_code, tags)))
 
 
 _parse_once = lru_cache(maxsize=1024)(_parse)

@@ -9,7 +9,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.sandbox.data_version import DataVersion
 from rmqctl.sandbox.profile import Profile
 from rmqctl.sandbox.request import FailureError, RefusalError
-from rmqctl.sandbox.settings import Settings
+from rmqctl.sandbox.settings import ServerSettings
 from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.topics.attributes import altered, group_attributes
 from rmqctl.sandbox.topics.name_rules import may_create_group
@@ -33,7 +33,9 @@ _FORBIDDEN_BITS = 4
 class GroupTable:
     """Configurations by group, each a dict with RocketMQ's field names; `forbidden` has (group, topic) pairs."""
 
-    def __init__(self, profile: Profile, now_ms: Callable[[], int], state: StateStore, settings: Settings) -> None:
+    def __init__(
+        self, profile: Profile, now_ms: Callable[[], int], state: StateStore, settings: ServerSettings
+    ) -> None:
         self.version = DataVersion(now_ms)
         self.forbidden: set[tuple[str, str]] = set()
         self._profile = profile

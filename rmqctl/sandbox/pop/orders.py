@@ -16,7 +16,7 @@ _TABLE = "pop_orders"
 _Key = tuple[str, str, int]
 
 
-class Batch(Struct):
+class OrderInfo(Struct):
     """The batch that was last delivered from a queue (OrderInfo).
 
     `counts` is how often messages were delivered before, by queue offset; `visible_ms` are the times from which single
@@ -53,7 +53,7 @@ class Batch(Struct):
         ]  # fmt: skip
 
     @classmethod
-    def from_state(cls, item: list[Any]) -> Batch:
+    def from_state(cls, item: list[Any]) -> OrderInfo:
         """Read it from its entry in the table."""
         attempt_id, pop_time_ms, invisible_ms, offsets, counts, visible_ms, acknowledged = item
         return cls(attempt_id, pop_time_ms, invisible_ms, offsets, dict(counts), dict(visible_ms), set(acknowledged))
@@ -64,10 +64,10 @@ class OrderlyQueues:
 
     def __init__(self, state: StateStore) -> None:
         self._state = state
-        self._batches: dict[_Key, Batch] = {}
+        self._batches: dict[_Key, OrderInfo] = {}
         for text, item in state.load(_TABLE).items():
             topic, group, queue_id = text.rsplit("@", 2)
-            self._batches[topic, group, int(queue_id)] = Batch.from_state(item)
+            self._batches[topic, group, int(queue_id)] = OrderInfo.from_state(item)
 
     def blocked_until_ms(
         self, topic: str, group: str, queue_id: int, attempt_id: str | None, now_ms: int
@@ -78,7 +78,7 @@ class OrderlyQueues:
             return None
         return batch.free_at_ms(now_ms)
 
-    def hold(self, topic: str, group: str, queue_id: int, batch: Batch, info: OffsetInfo) -> None:
+    def hold(self, topic: str, group: str, queue_id: int, batch: OrderInfo, info: OffsetInfo) -> None:
         """Record delivered messages, and add to `info` how often they were delivered before."""
         before = self._batches.get((topic, group, queue_id))
         if before is not None:
@@ -123,12 +123,12 @@ class OrderlyQueues:
             if topic in (None, key[0]) and group in (None, key[1]):
                 self.clear(*key)
 
-    def _write(self, key: _Key, batch: Batch) -> None:
+    def _write(self, key: _Key, batch: OrderInfo) -> None:
         self._state.put(_TABLE, f"{key[0]}@{key[1]}@{key[2]}", batch.to_state())
         self._batches[key] = batch
 
 
-def _counts_after(before: Batch, batch: Batch) -> dict[int, int]:
+def _counts_after(before: OrderInfo, batch: OrderInfo) -> dict[int, int]:
     """Return the counts of a batch: messages of the previous batch count once more, unless it is the same attempt."""
     if before.attempt_id is not None and before.attempt_id == batch.attempt_id:
         return before.counts

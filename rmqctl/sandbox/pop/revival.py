@@ -15,7 +15,7 @@ from rmqctl.rules.pop_handles import normal_topic, pop_retry_topic
 from rmqctl.sandbox.groups.offsets import OffsetTable
 from rmqctl.sandbox.groups.table import GroupTable
 from rmqctl.sandbox.request import RefusalError
-from rmqctl.sandbox.settings import Settings
+from rmqctl.sandbox.settings import ServerSettings
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage
 from rmqctl.sandbox.topics.table import TopicTable
 
@@ -95,7 +95,7 @@ class Revival:
 
 def revive(
     point: CheckPoint, *, store: MessageStore, topics: TopicTable, groups: GroupTable, offsets: OffsetTable,
-    settings: Settings, put: Callable[[NewMessage], object], store_host: Host,
+    settings: ServerSettings, put: Callable[[NewMessage], object], store_host: Host,
 ) -> list[int]:  # fmt: skip
     """Store the messages of a check-point in the pop retry topic; return the offsets of those that were refused."""
     if topics.find(normal_topic(point.group, point.topic)) is None or groups.find(point.group) is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqctl.net.clock import Clock
-from rmqctl.sandbox.delivery.holds import Hold, Holds
+from rmqctl.sandbox.delivery.held_requests import HeldRequest, HeldRequests
 from rmqctl.sandbox.periodic import Periodic
-from rmqctl.sandbox.settings import Settings
+from rmqctl.sandbox.settings import ServerSettings
 from rmqctl.sandbox.storage.state import StateStore
 
 from .check_points import CheckPoint, CheckPoints
@@ -22,28 +22,28 @@ _RETRY_FIRST_PERCENT = "popFromRetryProbability"
 WaitKey = tuple[str, str, int]
 
 
-class Waiting:
+class PollingRequests:
     """Waiting requests of one kind, by topic, group and queue id (PopLongPollingService)."""
 
     def __init__(self) -> None:
-        self._holds: dict[WaitKey, dict[Hold, None]] = {}
+        self._holds: dict[WaitKey, dict[HeldRequest, None]] = {}
 
     def count(self, key: WaitKey) -> int:
         """Return how many requests wait."""
         return len(self._holds.get(key, {}))
 
-    def add(self, key: WaitKey, hold: Hold) -> None:
+    def add(self, key: WaitKey, hold: HeldRequest) -> None:
         """Add a waiting request."""
         self._holds.setdefault(key, {})[hold] = None
 
-    def remove(self, key: WaitKey, hold: Hold) -> None:
+    def remove(self, key: WaitKey, hold: HeldRequest) -> None:
         """Remove a waiting request."""
         holds = self._holds.get(key, {})
         holds.pop(hold, None)
         if not holds:
             self._holds.pop(key, None)
 
-    def of(self, topic: str, group: str) -> list[Hold]:
+    def of(self, topic: str, group: str) -> list[HeldRequest]:
         """Return all requests that wait for a group's topic."""
         return [hold for key, holds in self._holds.items() if key[:2] == (topic, group) for hold in holds]
 
@@ -55,14 +55,14 @@ class PopState:
     """
 
     def __init__(
-        self, clock: Clock, now_ms: Callable[[], int], settings: Settings, state: StateStore, holds: Holds,
+        self, clock: Clock, now_ms: Callable[[], int], settings: ServerSettings, state: StateStore, holds: HeldRequests,
         revive_messages: Callable[[CheckPoint], list[int]],
     ) -> None:  # fmt: skip
         self.check_points = CheckPoints(state)
         self.orders = OrderlyQueues(state)
         self.revival = Revival(clock, now_ms, self.check_points, revive_messages)
-        self.polling = Waiting()
-        self.notifying = Waiting()
+        self.polling = PollingRequests()
+        self.notifying = PollingRequests()
         self._clock = clock
         self._settings = settings
         self._holds = holds

@@ -20,7 +20,7 @@ from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import retry_topic
 
 from .client import ScriptedClient
-from .held import HeldQueue, running_info
+from .scenario_queue import ScenarioQueue, running_info
 
 _HEARTBEAT_S = 30.0
 _REBALANCE_S = 20.0
@@ -31,7 +31,7 @@ _COMMIT_AND_SUSPEND = 1 | 2
 _SUSPEND = 2
 
 
-class Consumer:
+class ScenarioConsumer:
     """One member of a group in clustering mode, on one topic and the group's retries.
 
     `work_s` is the processing time of a message; one whose body `sticks()` never finishes, one whose body `fails()` is
@@ -54,7 +54,7 @@ class Consumer:
         self._client = ScriptedClient(sandbox.clock, sandbox.profile.version, self._pushed)
         self._subscribed_at_ms = self._now_ms()
         self._started_at_ms = self._now_ms()
-        self._held: dict[MessageQueue, HeldQueue] = {}
+        self._held: dict[MessageQueue, ScenarioQueue] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
         self._rebalance_now = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
@@ -147,7 +147,7 @@ class Consumer:
             self._pulling.pop(queue).cancel()
             await self._commit(queue, self._held.pop(queue))
         for queue in sorted(mine - self._held.keys()):
-            held = self._held[queue] = HeldQueue(await self._start_position(queue))
+            held = self._held[queue] = ScenarioQueue(await self._start_position(queue))
             self._pulling[queue] = asyncio.ensure_future(self._consume(queue, held))
 
     async def _readable_queues(self, topic: str) -> list[MessageQueue]:
@@ -167,7 +167,7 @@ class Consumer:
         )  # fmt: skip
         return int(answer.ext_fields.get("offset", 0))
 
-    async def _consume(self, queue: MessageQueue, held: HeldQueue) -> None:
+    async def _consume(self, queue: MessageQueue, held: ScenarioQueue) -> None:
         while True:
             held.pulled_at_ms = self._now_ms()  # even if nothing arrives (DefaultMQPushConsumerImpl.pullMessage)
             try:
@@ -183,7 +183,7 @@ class Consumer:
                 continue
             held.position = int(answer.ext_fields["nextBeginOffset"])
 
-    async def _pull(self, queue: MessageQueue, held: HeldQueue) -> Command:
+    async def _pull(self, queue: MessageQueue, held: ScenarioQueue) -> Command:
         return await self._client.ask(
             self._address(queue), RequestCode.PULL_MESSAGE, consumerGroup=self.group,
             topic=queue.topic, queueId=queue.queue_id, queueOffset=held.position, maxMsgNums=_PULL_COUNT,
@@ -191,7 +191,7 @@ class Consumer:
             suspendTimeoutMillis=_HOLD_MS, subVersion=self._subscribed_at_ms,
         )  # fmt: skip
 
-    async def _work(self, queue: MessageQueue, held: HeldQueue) -> None:
+    async def _work(self, queue: MessageQueue, held: ScenarioQueue) -> None:
         while held.cached:
             message = held.cached[0]
             body = message.body.decode(errors="replace")
@@ -219,7 +219,7 @@ class Consumer:
             originTopic=queue.topic, unitMode=False, maxReconsumeTimes=self._max_reconsume_times,
         )  # fmt: skip
 
-    async def _commit(self, queue: MessageQueue, held: HeldQueue) -> None:
+    async def _commit(self, queue: MessageQueue, held: ScenarioQueue) -> None:
         if held.position <= 0:
             return
         done_count = held.done_count

@@ -10,8 +10,8 @@ from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import dlq_topic
 from rmqctl.text.words import agreeing, counted
 
-from .consumer import Consumer
-from .producer import Producer, Ticker, in_the_past
+from .consumer import ScenarioConsumer
+from .producer import ScenarioProducer, Ticker, in_the_past
 from .seeded_group import SeededGroup
 
 _QUEUE_COUNT = 4
@@ -22,9 +22,9 @@ _TICK_S = 0.1
 
 
 @asynccontextmanager
-async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[Producer]:
+async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[ScenarioProducer]:
     """Create a topic, and yield a producer for it."""
-    producer = Producer(sandbox)
+    producer = ScenarioProducer(sandbox)
     producer.create_topic(topic, _QUEUE_COUNT)
     try:
         yield producer
@@ -37,7 +37,7 @@ async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int 
     async with _producing(sandbox, topic) as producer:
         for number in range(count):
             await producer.send(topic, f"{topic} {number}", tag="new", key=f"{topic}-{number}")
-        consumers = [Consumer(sandbox, f"{group}-{name}", group, topic) for name in ("a", "b")]
+        consumers = [ScenarioConsumer(sandbox, f"{group}-{name}", group, topic) for name in ("a", "b")]
         await _join(sandbox, consumers)
         is_done = await _consumed(sandbox, consumers, count)
     return _made(topic, group, count, "two consumers are up to date", is_done=is_done)
@@ -48,9 +48,9 @@ async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: 
     async with _producing(sandbox, topic) as producer:
         # Brokers keep the newest subscription, so the one whose clock is behind is ignored.
         consumers = [
-            Consumer(sandbox, f"{group}-a", group, topic, "paid || refunded"),
-            Consumer(sandbox, f"{group}-b-slow", group, topic, "paid || refunded", work_s=1.0),
-            Consumer(sandbox, f"{group}-c-wrong", group, topic, "paid", clock_ahead_ms=-60_000),
+            ScenarioConsumer(sandbox, f"{group}-a", group, topic, "paid || refunded"),
+            ScenarioConsumer(sandbox, f"{group}-b-slow", group, topic, "paid || refunded", work_s=1.0),
+            ScenarioConsumer(sandbox, f"{group}-c-wrong", group, topic, "paid", clock_ahead_ms=-60_000),
         ]
         await _join(sandbox, consumers)
         for number in range(count):
@@ -68,7 +68,7 @@ async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int =
         for number in range(count * 4):
             body = f'{{"payment": {number}, "card": "{"expired" if number % 4 == 0 else "ok"}"}}'
             await producer.send(topic, body, tag="card", key=f"payment-{number}")
-        consumer = Consumer(sandbox, f"{group}-a", group, topic, fails=lambda body: "expired" in body,
+        consumer = ScenarioConsumer(sandbox, f"{group}-a", group, topic, fails=lambda body: "expired" in body,
                             max_reconsume_times=0)  # fmt: skip
         await _join(sandbox, [consumer])
         is_done = await _consumed(sandbox, [consumer], count * 4)
@@ -79,7 +79,7 @@ async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int =
 async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> SeededGroup:
     """Add a group that read the first third and went offline; its messages span the last two hours."""
     async with _producing(sandbox, topic) as producer:
-        consumer = Consumer(sandbox, f"{group}-a", group, topic)
+        consumer = ScenarioConsumer(sandbox, f"{group}-a", group, topic)
         is_done = False
         for number in range(count):
             with in_the_past(sandbox, 7200 - 7000 * number / count):
@@ -96,7 +96,7 @@ async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int 
     """Add a consumer that is stuck on one message, so that its queue stalls."""
     async with _producing(sandbox, topic) as producer:
         consumers = [
-            Consumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body)
+            ScenarioConsumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body)
             for name in ("a", "b")
         ]  # fmt: skip
         await _join(sandbox, consumers)
@@ -115,13 +115,13 @@ def _made(topic: str, group: str, count: int, summary: str, *, is_done: bool) ->
     return SeededGroup(topic, group, count, summary if is_done else f"incomplete after {_GIVE_UP_S:.0f} s")
 
 
-async def _join(sandbox: Sandbox, consumers: list[Consumer]) -> None:
+async def _join(sandbox: Sandbox, consumers: list[ScenarioConsumer]) -> None:
     for consumer in consumers:
         sandbox.guests.append(consumer)
         await consumer.start()
 
 
-async def _consumed(sandbox: Sandbox, consumers: list[Consumer], count: int) -> bool:
+async def _consumed(sandbox: Sandbox, consumers: list[ScenarioConsumer], count: int) -> bool:
     """Wait until the consumers have processed `count` messages; return whether they have."""
     return await _until(sandbox, lambda: sum(consumer.consumed_count for consumer in consumers) >= count)
 

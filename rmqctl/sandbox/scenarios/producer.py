@@ -27,7 +27,7 @@ class SendRefusedError(Exception):
     """A broker did not accept a message."""
 
 
-class Producer:
+class ScenarioProducer:
     """Sends to the topics of one sandbox, round robin over brokers and queues."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -78,7 +78,7 @@ class Ticker:
     """A guest that sends messages at a steady pace."""
 
     def __init__(self, sandbox: Sandbox, topic: str, interval_s: float, make: Callable[[int], str], tag: str) -> None:
-        self._producer = Producer(sandbox)
+        self._producer = ScenarioProducer(sandbox)
         self._clock = sandbox.clock
         self._topic, self._interval_s, self._make, self._tag = topic, interval_s, make, tag
         self._running = asyncio.ensure_future(self._run())

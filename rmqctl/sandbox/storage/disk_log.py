@@ -15,7 +15,7 @@ from pathlib import Path
 from rmqctl.errors import RmqctlError
 
 from .commit_log import CommitLog, Segment
-from .fsync import Syncing, sync_folder
+from .fsync import FileSync, sync_folder
 
 DISK_SEGMENT_BYTES = 32 * 1024 * 1024
 
@@ -73,7 +73,7 @@ class DiskLog(CommitLog):
     """
 
     def __init__(self, folder: Path, segment_bytes: int = DISK_SEGMENT_BYTES) -> None:
-        self._syncing = Syncing()
+        self._syncing = FileSync()
         # A thread reports its flush while this thread may have flushed more.
         self._noting = threading.Lock()
         folder.mkdir(exist_ok=True)

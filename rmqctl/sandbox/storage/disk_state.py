@@ -21,7 +21,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.sandbox.request import RefusalError
 
 from .disk_log import write_at
-from .fsync import Syncing, sync_folder
+from .fsync import FileSync, sync_folder
 from .state import StateStore, Undo, decode, encode
 
 logger = logging.getLogger("rmqctl.sandbox")
@@ -40,7 +40,7 @@ class DiskState(StateStore):
         super().__init__()
         self._folder = folder
         self._path = folder / FILE_NAME
-        self._syncing = Syncing()
+        self._syncing = FileSync()
         self._flushed_bytes = self._size_bytes = self._compact_bytes = 0
         self._descriptor = -1
         # Changes of an fsync that still runs or that failed; a power cut undoes them.

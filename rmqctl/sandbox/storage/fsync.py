@@ -11,7 +11,7 @@ from pathlib import Path
 logger = logging.getLogger("rmqctl.sandbox")
 
 
-class Syncing:
+class FileSync:
     """Syncs one file at a time. Data that is not reported as done may be lost in a power cut."""
 
     def __init__(self) -> None:

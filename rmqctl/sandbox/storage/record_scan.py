@@ -25,7 +25,7 @@ _TAILS = {
 _SHORT = struct.Struct(">h")
 
 
-class Found(NamedTuple):
+class ScannedRecord(NamedTuple):
     """One complete record; `at` is its position in the segment."""
 
     at: int
@@ -46,7 +46,7 @@ class DamagedError(Exception):
         self.at = at
 
 
-def iter_records(data: bytes, base: int) -> Iterator[Found]:
+def iter_records(data: bytes, base: int) -> Iterator[ScannedRecord]:
     """Yield the records of a segment (CommitLog.checkMessageAndReturnSize). Raises DamagedError.
 
     A record is valid when its size, magic, position in the log, lengths of parts and body CRC fit. RocketMQ's format
@@ -70,7 +70,7 @@ def iter_records(data: bytes, base: int) -> Iterator[Found]:
         at += size
 
 
-def _read(data: bytes, view: memoryview, at: int, base: int) -> Found:
+def _read(data: bytes, view: memoryview, at: int, base: int) -> ScannedRecord:
     size, magic, crc, queue_id, queue_offset, commit_log_offset, sys_flag = _HEAD.unpack_from(data, at)
     tail = _TAILS[sys_flag & _V6]
     stored_at_ms, body_bytes = tail.unpack_from(data, at + _HEAD.size)
@@ -92,7 +92,7 @@ def _read(data: bytes, view: memoryview, at: int, base: int) -> Found:
         raise DamagedError(at, "a record of another position")
     if zlib.crc32(view[body_at : body_at + body_bytes]) & 0x7FFFFFFF != crc:
         raise DamagedError(at, "a record with a wrong body CRC")
-    return Found(
+    return ScannedRecord(
         at, size, data[topic_at : topic_at + topic_bytes].decode(errors="replace"), queue_id, queue_offset,
         commit_log_offset, stored_at_ms, decode_properties(data[properties_at:end].decode(errors="replace")),
     )  # fmt: skip

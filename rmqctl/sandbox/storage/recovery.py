@@ -12,7 +12,7 @@ from rmqctl.rules.message_filters.tags import tag_code
 from .commit_log import CommitLog, Segment
 from .consume_queue import ConsumeQueue
 from .message_index import MessageIndex
-from .record_scan import DamagedError, Found, iter_records
+from .record_scan import DamagedError, ScannedRecord, iter_records
 from .state import StateStore
 
 logger = logging.getLogger("rmqctl.sandbox")
@@ -23,7 +23,7 @@ MIN_OFFSETS = "min_offsets"
 DELETED_TOPICS = "deleted_topics"
 
 # What a queue's entry has instead of a message's tag code, or None for the tag code.
-CodeOf = Callable[[Found], int | None]
+CodeOf = Callable[[ScannedRecord], int | None]
 
 
 class Recovery:
@@ -61,7 +61,7 @@ class Recovery:
         )  # fmt: skip
         self._log.truncate(end)
 
-    def _enter(self, found: Found) -> None:
+    def _enter(self, found: ScannedRecord) -> None:
         """Add a record. Raises DamagedError when it cannot be the next one of its queue."""
         topic, queue_id, queue_offset = found.topic, found.queue_id, found.queue_offset
         min_offset = self._minima.get((topic, queue_id), 0)

@@ -14,7 +14,7 @@ from rmqctl.protocol.flags import Permission
 from rmqctl.sandbox.data_version import DataVersion
 from rmqctl.sandbox.profile import Profile
 from rmqctl.sandbox.request import RefusalError
-from rmqctl.sandbox.settings import Settings
+from rmqctl.sandbox.settings import ServerSettings
 from rmqctl.sandbox.storage.state import StateStore
 
 from .name_rules import is_system_topic
@@ -91,7 +91,7 @@ class TopicTable:
 
     def __init__(
         self, profile: Profile, cluster: str, broker_name: str, now_ms: Callable[[], int], state: StateStore,
-        settings: Settings,
+        settings: ServerSettings,
     ) -> None:  # fmt: skip
         self.version = DataVersion(now_ms)
         self.on_change: Callable[[str], None] = lambda _: None
@@ -173,7 +173,7 @@ def dlq_topic(group: str) -> str:
     return DLQ_PREFIX + group
 
 
-def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: Settings) -> list[Topic]:
+def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: ServerSettings) -> list[Topic]:
     """Return the topics that a broker creates when it starts (TopicConfigManager.init)."""
     topics = [
         Topic("SELF_TEST_TOPIC", 1, 1),

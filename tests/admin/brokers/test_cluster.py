@@ -6,7 +6,7 @@ import pytest
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.rules.runtime_table import Rates, read_runtime
-from rmqctl.admin.brokers.status import BrokerStatus, fetch_broker_statuses
+from rmqctl.admin.brokers.status import ReplicaStatus, fetch_broker_statuses
 from rmqctl.errors import NoBrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.protocol.codes import RequestCode as Q
@@ -15,8 +15,8 @@ from tests.admin.cluster import BrokerState, Cluster
 from tests.scripted import SILENCE, ok, passing, run
 
 
-def _fetch(cluster: Cluster) -> tuple[list[BrokerStatus], list[Failure]]:
-    async def scenario() -> tuple[list[BrokerStatus], list[Failure]]:
+def _fetch(cluster: Cluster) -> tuple[list[ReplicaStatus], list[Failure]]:
+    async def scenario() -> tuple[list[ReplicaStatus], list[Failure]]:
         async with cluster.client() as client:
             found = await fetch_cluster(client)
             return await passing(cluster.clock, fetch_broker_statuses(client, found))
@@ -24,7 +24,7 @@ def _fetch(cluster: Cluster) -> tuple[list[BrokerStatus], list[Failure]]:
     return run(scenario())
 
 
-def _answering(**values: str) -> BrokerStatus:
+def _answering(**values: str) -> ReplicaStatus:
     cluster = Cluster(BrokerState("broker-a"))
     cluster.servers["broker-a"].table[Q.GET_BROKER_RUNTIME_INFO] = ok(json.dumps({"table": values}).encode())
     rows, failures = _fetch(cluster)

@@ -6,8 +6,8 @@ import pytest
 
 from rmqctl.admin.groups.list import GroupList, fetch_group_list
 from rmqctl.admin.groups.summary import GroupSummary
-from rmqctl.diagnose.look import diagnose
-from rmqctl.diagnose.reading import facts_of_summary
+from rmqctl.diagnose.diagnosis import diagnose
+from rmqctl.diagnose.group_facts import facts_of_summary
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.errors import NoBrokerError, NotFoundError, RemoteProtocolError, UnreachableError
 from rmqctl.model.group import GroupState

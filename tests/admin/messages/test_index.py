@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.admin.messages.filter import MessageFilter
-from rmqctl.admin.messages.index import Indexed, find_indexed
+from rmqctl.admin.messages.index import IndexedMessages, find_indexed
 from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import BrokerState, Cluster
@@ -11,15 +11,15 @@ from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
 from tests.scripted import ok, passing, run
 
 
-def _find(cluster: Cluster, wanted: MessageFilter, limit: int | None = None) -> Indexed:
-    async def scenario() -> Indexed:
+def _find(cluster: Cluster, wanted: MessageFilter, limit: int | None = None) -> IndexedMessages:
+    async def scenario() -> IndexedMessages:
         async with cluster.client() as client:
             return await find_indexed(client, await fetch_route(client, "T"), wanted, limit=limit)
 
     return run(passing(cluster.clock, scenario()))
 
 
-def _bodies(indexed: Indexed) -> list[bytes]:
+def _bodies(indexed: IndexedMessages) -> list[bytes]:
     return [each.message.body for each in indexed.found if each.message is not None]
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rmqctl.admin.messages.lookup import Lookup, find_by_ids, find_by_place
+from rmqctl.admin.messages.lookup import LookupReport, find_by_ids, find_by_offset
 from rmqctl.admin.topics.queues import parse_queue_choice
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import RequestCode as Q
@@ -32,15 +32,15 @@ def _offset_id(store: MessageStore, offset: int) -> str:
     return encode_offset_id(bytes([10, 0, 0, 1]), 10911, store.queues["T", 0][offset].commit_log_offset)
 
 
-def _by_ids(cluster: Cluster, *ids: str, topic: str | None = None) -> Lookup:
-    async def scenario() -> Lookup:
+def _by_ids(cluster: Cluster, *ids: str, topic: str | None = None) -> LookupReport:
+    async def scenario() -> LookupReport:
         async with cluster.client() as client:
             return await find_by_ids(client, list(ids), topic)
 
     return run(passing(cluster.clock, scenario()))
 
 
-def _bodies(lookup: Lookup) -> list[bytes]:
+def _bodies(lookup: LookupReport) -> list[bytes]:
     return [found.message.body for found in lookup.found if found.message is not None]
 
 
@@ -113,9 +113,9 @@ def test_a_slave_that_answers_for_its_master_is_told() -> None:
     route = json.dumps({"queueDatas": [queues], "brokerDatas": [brokers]}).encode()
     cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = ok(route)
 
-    async def scenario() -> Lookup:
+    async def scenario() -> LookupReport:
         async with cluster.client() as client:
-            return await find_by_place(client, "T", parse_queue_choice("broker-a:0"), 3, 1)
+            return await find_by_offset(client, "T", parse_queue_choice("broker-a:0"), 3, 1)
 
     lookup = run(passing(cluster.clock, scenario()))
     assert _bodies(lookup) == [b"3"]
@@ -137,10 +137,10 @@ def test_an_id_of_a_5x_sdk_is_a_unique_key() -> None:
     assert _bodies(_by_ids(cluster, client_id, topic="T")) == [b"sdk"]
 
 
-def _by_place(cluster: Cluster, queue: str, offset: int, count: int = 1) -> Lookup:
-    async def scenario() -> Lookup:
+def _by_place(cluster: Cluster, queue: str, offset: int, count: int = 1) -> LookupReport:
+    async def scenario() -> LookupReport:
         async with cluster.client() as client:
-            return await find_by_place(client, "T", parse_queue_choice(queue), offset, count)
+            return await find_by_offset(client, "T", parse_queue_choice(queue), offset, count)
 
     return run(passing(cluster.clock, scenario()))
 

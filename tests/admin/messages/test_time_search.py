@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.admin.messages import time_search
-from rmqctl.admin.messages.time_search import Cut, fetch_cut, fetch_message_at, find_end, find_first_since
+from rmqctl.admin.messages.time_search import OffsetSpan, fetch_cut, fetch_message_at, find_end, find_first_since
 from rmqctl.errors import RemoteProtocolError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
@@ -80,24 +80,24 @@ class _Queue:
 
         return run(scenario())
 
-    def cut(self, since_ms: int, until_ms: int) -> Cut:
+    def cut(self, since_ms: int, until_ms: int) -> OffsetSpan:
         """Return where a span of time begins and ends."""
         network = ScriptedNetwork()
         network.add("a:1", {**self.table(), Q.SEARCH_OFFSET_BY_TIMESTAMP: self._search})
 
-        async def scenario() -> Cut:
+        async def scenario() -> OffsetSpan:
             async with network.client("ns:1") as client:
                 bounds = self.min_offset, self.max_offset
                 return await fetch_cut(client, "a:1", _MQ, bounds, since_ms=since_ms, until_ms=until_ms)
 
         return run(scenario())
 
-    def end(self, at_ms: int) -> Cut:
+    def end(self, at_ms: int) -> OffsetSpan:
         """Return where the messages before a time end."""
         network = ScriptedNetwork()
         network.add("a:1", self.table())
 
-        async def scenario() -> Cut:
+        async def scenario() -> OffsetSpan:
             async with network.client("ns:1") as client:
                 return await find_end(client, "a:1", _MQ, at_ms, self.min_offset, self.max_offset)
 
@@ -281,7 +281,7 @@ def test_of_a_long_queue_that_is_seen_to_go_back_the_first_one_is_found_by_readi
     assert queue.order is TimeOrder.READ
     assert len(queue.pulled) <= 200
     queue = _queue(times, hint=places[0])
-    assert queue.end(at_ms) == Cut(0, places[-1], TimeOrder.READ)
+    assert queue.end(at_ms) == OffsetSpan(0, places[-1], TimeOrder.READ)
     assert len(queue.pulled) <= 200
 
 

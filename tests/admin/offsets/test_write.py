@@ -7,11 +7,10 @@ from typing import TypeVar
 
 import pytest
 
-from rmqctl.admin.offsets.write import push_stored_offsets, require_master, reset_offset, store_offset
+from rmqctl.admin.offsets.write import push_stored_offsets, reset_offset, store_offset
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError, UnreachableError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
@@ -42,13 +41,6 @@ def _ask(cluster: Cluster, call: Callable[[Client], Awaitable[_T]], timeout_s: f
 
 def _stored(cluster: Cluster, queue_id: int = 0) -> int:
     return cluster.brokers["broker-a"].offsets["G"]["T"][queue_id]
-
-
-def test_only_a_master_is_written_to() -> None:
-    assert require_master(Broker("C", "broker-a", {0: "a:1", 1: "s:1"})) == "a:1"
-    for addresses in ({1: "s:1"}, {}):
-        with pytest.raises(UnreachableError, match="broker-a: no master is registered"):
-            require_master(Broker("C", "broker-a", addresses))
 
 
 @pytest.mark.parametrize("version", [V4_9_7, V5_4_0])

@@ -4,7 +4,7 @@ import pytest
 
 from rmqctl.admin.topics.queues import chosen_queues
 from rmqctl.errors import UsageError
-from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.route import BrokerData, QueueData, TopicRoute
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ from rmqctl.model.route import Broker, QueueData, TopicRoute
 )
 def test_a_topic_that_can_not_be_read_says_what_to_do(topic: str, data: QueueData, hint: str) -> None:
     with pytest.raises(UsageError, match="has no readable queue") as caught:
-        chosen_queues(TopicRoute(topic, (data,), (Broker("C", "broker-a", {0: "10.0.0.1:10911"}),)), ())
+        chosen_queues(TopicRoute(topic, (data,), (BrokerData("C", "broker-a", {0: "10.0.0.1:10911"}),)), ())
     assert caught.value.hint == hint

@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.changes.dlq.ledger import Done, Identity, Ledger, Row, State, has_ledger, read_ledgers
-from rmqctl.changes.dlq.rules.replay import Target, TargetKind, retry_target
+from rmqctl.changes.dlq.ledger import (
+    Ledger,
+    LedgerIdentity,
+    LedgerResult,
+    LedgerRow,
+    LedgerState,
+    has_ledger,
+    read_ledgers,
+)
+from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
 from rmqctl.changes.journal.state_place import host_name
 from rmqctl.errors import BusyError, UsageError
 from rmqctl.model.receipt import ChangeState, Who
 
-_ID = Identity("C@ns:1", {"broker-a": "h:1", "broker-b": "h:2"}, "G", retry_target("G"))
+_ID = LedgerIdentity("C@ns:1", {"broker-a": "h:1", "broker-b": "h:2"}, "G", retry_target("G"))
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def _open(identity: Identity = _ID, now_ms: int = 1) -> Iterator[Ledger]:
+def _open(identity: LedgerIdentity = _ID, now_ms: int = 1) -> Iterator[Ledger]:
     ledger = Ledger(identity, now_ms)
     try:
         yield ledger
@@ -33,12 +41,12 @@ def _open(identity: Identity = _ID, now_ms: int = 1) -> Iterator[Ledger]:
         ledger.close()
 
 
-def _row(offset: int, *, earlier: str = "") -> Row:
-    return Row("broker-a", 0, offset, f"id{offset}", earlier, "T", "broker-b", 1, 5, 10)
+def _row(offset: int, *, earlier: str = "") -> LedgerRow:
+    return LedgerRow("broker-a", 0, offset, f"id{offset}", earlier, "T", "broker-b", 1, 5, 10)
 
 
-def _sent(*offsets: int) -> list[Done]:
-    return [Done(_row(offset), State.SENT, 10 + offset) for offset in offsets]
+def _sent(*offsets: int) -> list[LedgerResult]:
+    return [LedgerResult(_row(offset), LedgerState.SENT, 10 + offset) for offset in offsets]
 
 
 def test_what_was_about_to_be_sent_is_in_doubt_until_it_is_said_what_came_of_it() -> None:
@@ -49,7 +57,7 @@ def test_what_was_about_to_be_sent_is_in_doubt_until_it_is_said_what_came_of_it(
     with _open() as ledger:
         assert ledger.id == ident
         assert ledger.in_doubt() == [_row(1), _row(2), _row(3, earlier="m")]
-        done = [*_sent(1), Done(_row(4, earlier="m"), State.DROPPED, None)]
+        done = [*_sent(1), LedgerResult(_row(4, earlier="m"), LedgerState.DROPPED, None)]
         ledger.note(done=done, under_way=[_row(3, earlier="m")])
         assert ledger.in_doubt() == [_row(3, earlier="m")]
         assert ledger.has_letters()
@@ -68,7 +76,7 @@ def test_many_are_noted_and_asked_for_at_once() -> None:
 def test_runs_and_counts_are_read_while_it_is_open() -> None:
     with _open(now_ms=3) as ledger:
         ledger.begin_run(Who("me", host_name(), os.getpid(), None), "a bug was fixed", 4, 5)
-        ledger.note(done=[*_sent(1), Done(_row(2), State.DROPPED, None)], under_way=[_row(3)])
+        ledger.note(done=[*_sent(1), LedgerResult(_row(2), LedgerState.DROPPED, None)], under_way=[_row(3)])
         (summary,) = read_ledgers()
         assert (summary.sent_count, summary.dropped_count, summary.in_doubt_count) == (1, 1, 1)
         assert (summary.group, summary.target, summary.created_at_ms) == ("G", retry_target("G"), 3)
@@ -98,12 +106,12 @@ def test_a_second_process_is_refused() -> None:
         (replace(_ID, cluster="C@other:1", brokers={"broker-a": "h:1"}), True),  # by another name server
         (replace(_ID, brokers={"broker-a": "h:1", "broker-b": "moved:2"}), True),
         (replace(_ID, brokers={"broker-a": "h:3", "broker-b": "h:4"}), False),  # another cluster of the same names
-        (replace(_ID, target=Target(TargetKind.ORIGIN, None)), False),
+        (replace(_ID, target=ReplayTarget(ReplayTargetKind.ORIGIN, None)), False),
         (replace(_ID, group="H"), False),
         (replace(_ID, name="once more"), False),
     ],
 )
-def test_which_ledger_is_the_same(other: Identity, is_same: bool) -> None:
+def test_which_ledger_is_the_same(other: LedgerIdentity, is_same: bool) -> None:
     assert not has_ledger(_ID)
     with _open() as ledger:
         ident = ledger.id

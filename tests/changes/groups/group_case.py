@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rmqctl.changes.applied import Applied
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.decode import parse_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.groups.dead_letter_permission import plan_permission
 from rmqctl.changes.groups.delete import plan_group_deletion
-from rmqctl.changes.groups.plan import ConfigWish, plan_creation, plan_update
+from rmqctl.changes.groups.plan import ConfigRequest, plan_creation, plan_update
 from rmqctl.changes.groups.rules.fields import parse_changes
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.plan_parts import Planned
-from rmqctl.changes.undo import plan_way_back
+from rmqctl.changes.plan_parts import PlanReport
+from rmqctl.changes.receipt_report import ReceiptReport
+from rmqctl.changes.undo import plan_change_undo
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Consequence, Plan
 from rmqctl.model.receipt import Receipt, Result, Who
@@ -46,55 +46,55 @@ class Case:
         self.cluster = at
         self.folder = folder
 
-    async def _planned(self, made: Any) -> Planned:
+    async def _planned(self, made: Any) -> PlanReport:
         async with self.cluster.client() as client:
-            planned: Planned = await passing(self.cluster.clock, made(client))
+            planned: PlanReport = await passing(self.cluster.clock, made(client))
             return planned
 
-    def create(self, group: str, *pairs: str, at: Sequence[str] = (), source: str | None = None) -> Planned:
+    def create(self, group: str, *pairs: str, at: Sequence[str] = (), source: str | None = None) -> PlanReport:
         """Plan a new group."""
-        wish = ConfigWish(group, parse_changes(pairs, {}), tuple(at))
+        wish = ConfigRequest(group, parse_changes(pairs, {}), tuple(at))
         return run(self._planned(lambda client: plan_creation(client, wish, source)))
 
-    def update(self, group: str, *pairs: str, at: Sequence[str] = ()) -> Planned:
+    def update(self, group: str, *pairs: str, at: Sequence[str] = ()) -> PlanReport:
         """Plan a change."""
-        wish = ConfigWish(group, parse_changes(pairs, {}), tuple(at), " ".join(pairs), "why")
+        wish = ConfigRequest(group, parse_changes(pairs, {}), tuple(at), " ".join(pairs), "why")
         return run(self._planned(lambda client: plan_update(client, wish)))
 
     def delete(
         self, group: str, *, with_offsets: bool = False, assume_offline: bool = False, at: Sequence[str] = ()
-    ) -> Planned:
+    ) -> PlanReport:
         """Plan the end of a group."""
 
-        async def plan(client: Client) -> Planned:
+        async def plan(client: Client) -> PlanReport:
             return await plan_group_deletion(
                 client, group, at, with_offsets=with_offsets, assume_offline=assume_offline, asked="", reason=None
             )
 
         return run(self._planned(plan))
 
-    def open_dead_letters(self, group: str = "G") -> Planned:
+    def open_dead_letters(self, group: str = "G") -> PlanReport:
         """Plan to let a group's dead-letter topic be read."""
         return run(self._planned(lambda client: plan_permission(client, group, reason="why")))
 
-    def undo(self, receipt: Receipt, *, assume_offline: bool = False, assume_same_cluster: bool = False) -> Planned:
+    def undo(self, receipt: Receipt, *, assume_offline: bool = False, assume_same_cluster: bool = False) -> PlanReport:
         """Plan the way back."""
 
-        async def plan(client: Client) -> Planned:
-            return await plan_way_back(
+        async def plan(client: Client) -> PlanReport:
+            return await plan_change_undo(
                 client, receipt, (), assume_offline=assume_offline, assume_same_cluster=assume_same_cluster, reason=None
             )
 
         return run(self._planned(plan))
 
-    def apply(self, plan: Plan, *, strict: bool = False) -> Applied:
+    def apply(self, plan: Plan, *, strict: bool = False) -> ReceiptReport:
         """Apply a plan that was saved and read again."""
         document = plan_document(plan)
         text = json.dumps(document)
         plan, sha256 = parse_plan(text.encode(), "plan.json")
         who = Who("somebody", "here", 1, None)
 
-        async def go() -> Applied:
+        async def go() -> ReceiptReport:
             async with self.cluster.client() as client:
                 with Journal(self.folder / "journal.db") as journal:
                     return await passing(
@@ -121,18 +121,18 @@ class Case:
         }
 
 
-def results(applied: Applied) -> dict[str, Result]:
+def results(applied: ReceiptReport) -> dict[str, Result]:
     """Return what came of each broker and queue."""
     found = {item.broker_name: item.result for item in applied.receipt.configs}
     return found | {str(item.mq): item.result for item in applied.receipt.items}
 
 
-def codes(planned: Planned) -> list[str]:
+def codes(planned: PlanReport) -> list[str]:
     """Return the codes of what follows."""
     return [item.code for item in planned.plan.consequences]
 
 
-def text_of(planned: Planned, code: str) -> str:
+def text_of(planned: PlanReport, code: str) -> str:
     """Return what is said under a code."""
     (found,) = (item for item in planned.plan.consequences if item.code == code)
     assert isinstance(found, Consequence)

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from rmqctl.admin.topics.queues import QueueChoice
-from rmqctl.changes.applied import Applied
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.offsets.rules.reset import Aim
+from rmqctl.changes.offsets.rules.reset import TargetKind
+from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.errors import StaleError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Plan, PlanItem, Route
@@ -42,10 +42,14 @@ both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 
 
 @both
-@pytest.mark.parametrize(("aim", "value", "target"), [(Aim.EARLIEST, 0, 0), (Aim.OFFSET, 20, 20), (Aim.LATEST, 0, 100)])
-def test_an_offline_group_is_moved_and_that_is_confirmed(version: int, aim: Aim, value: int, target: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "value", "target"), [(TargetKind.EARLIEST, 0, 0), (TargetKind.OFFSET, 20, 20), (TargetKind.LATEST, 0, 100)]
+)
+def test_an_offline_group_is_moved_and_that_is_confirmed(
+    version: int, kind: TargetKind, value: int, target: int
+) -> None:
     cluster = two_brokers(version)
-    plan = planned(cluster, aim, value).plan
+    plan = planned(cluster, kind, value).plan
     applied = apply(cluster, plan)
     assert stored(cluster) == stored(cluster, "broker-b") == {0: target, 1: target}
     assert set(results(applied).values()) == {"CONFIRMED"}
@@ -84,7 +88,7 @@ def test_some_queues_only() -> None:
 
 def test_what_is_there_already_is_not_written() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 60).plan
+    plan = planned(cluster, TargetKind.OFFSET, 60).plan
     applied = apply(cluster, plan)
     assert written_count(cluster) == 0
     assert (applied.exit_code, set(results(applied).values())) == (0, {"CONFIRMED"})
@@ -94,7 +98,7 @@ def test_what_is_there_already_is_not_written() -> None:
 
 def test_a_group_that_runs_is_sent_by_the_broker_and_is_not_called_confirmed_before_it_went() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     applied = apply(cluster, plan)
     assert stored(cluster) == {0: 20, 1: 20}
     assert cluster.brokers["broker-a"].marks == {("G", "T", 0): 20, ("G", "T", 1): 20}
@@ -115,7 +119,7 @@ def test_a_plan_saved_for_a_part_of_a_topic_still_holds() -> None:
 
 def test_applying_again_does_the_rest() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     cluster.servers["broker-b"].fail_next(Q.UPDATE_CONSUMER_OFFSET, refused(R.SYSTEM_ERROR, "boom"))
     first = apply(cluster, plan)
     assert (first.exit_code, sorted(results(first).values())) == (8, ["CONFIRMED"] * 3 + ["UNCHANGED"])
@@ -191,7 +195,7 @@ def _delete_topic(cluster: Cluster) -> None:
 )
 def test_what_changed_around_the_group_is_drift(change: Callable[[Cluster], None], said: str) -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     change(cluster)
     with pytest.raises(StaleError) as caught:
         apply(cluster, plan)
@@ -209,7 +213,7 @@ def test_members_that_come_are_drift() -> None:
 
 def test_a_group_that_runs_may_have_come_further_and_that_is_said() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     stored(cluster)[0] = 75
     said: list[str] = []
     applied = apply(cluster, plan, said=said)
@@ -230,7 +234,7 @@ def planned_again(plan: Plan) -> Plan:
 def test_a_group_that_reached_the_end_meanwhile_is_not_sent_back() -> None:
     """skip on a group that runs: what has gone on from the end that was planned stays where it is."""
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.LATEST).plan
+    plan = planned(cluster, TargetKind.LATEST).plan
     stored(cluster)[0] = 107
     applied = apply(cluster, plan)
     assert (stored(cluster)[0], stored(cluster)[1]) == (107, 100)
@@ -239,7 +243,7 @@ def test_a_group_that_reached_the_end_meanwhile_is_not_sent_back() -> None:
 
 def test_a_plan_that_changes_nothing_does_not_send_a_group_back() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.CURRENT).plan
+    plan = planned(cluster, TargetKind.CURRENT).plan
     stored(cluster)[0] = 70
     apply(cluster, plan)
     assert stored(cluster)[0] == 70
@@ -274,17 +278,17 @@ def test_nobody_is_there() -> None:
 )
 def test_exit_codes(found: list[Result], code: int) -> None:
     cluster = two_brokers()
-    whole = apply(cluster, planned(cluster, Aim.OFFSET, 20).plan).receipt
+    whole = apply(cluster, planned(cluster, TargetKind.OFFSET, 20).plan).receipt
     items = tuple(replace(whole.items[0], result=result) for result in found)
-    assert Applied(replace(whole, items=items), ()).exit_code == code
+    assert ReceiptReport(replace(whole, items=items), ()).exit_code == code
 
 
 def test_nobody_who_could_be_reached_is_6() -> None:
     cluster = two_brokers()
-    whole = apply(cluster, planned(cluster, Aim.OFFSET, 20).plan).receipt
+    whole = apply(cluster, planned(cluster, TargetKind.OFFSET, 20).plan).receipt
     items = tuple(replace(item, result=Result.NOT_ATTEMPTED) for item in whole.items)
     failure = Failure("broker-a", "offsets", UnreachableError("a:1", "connection refused"))
-    assert Applied(replace(whole, items=items), (failure,)).exit_code == 6
+    assert ReceiptReport(replace(whole, items=items), (failure,)).exit_code == 6
 
 
 # A plan by hand, with a right sum

@@ -6,7 +6,7 @@ import pytest
 
 from rmqctl.changes.offsets.delete import plan_deletion
 from rmqctl.changes.offsets.undo import plan_undo
-from rmqctl.changes.plan_parts import Planned
+from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.errors import NotFoundError, RefusedError, StaleError
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.receipt import Result
@@ -26,7 +26,7 @@ def _cluster(version: int = V4_9_7) -> Cluster:
     return message_cluster(store(version=version, counts={"T": (100, 100), "U": (9,)}, offsets=offsets))
 
 
-def _plan(cluster: Cluster, *topics: str, leftovers: bool = False, assume_offline: bool = False) -> Planned:
+def _plan(cluster: Cluster, *topics: str, leftovers: bool = False, assume_offline: bool = False) -> PlanReport:
     return ask(
         cluster,
         lambda client: plan_deletion(

@@ -13,9 +13,9 @@ import pytest
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.offsets.rules.reset import Aim
-from rmqctl.changes.plan_parts import Planned
-from rmqctl.changes.undo import plan_way_back
+from rmqctl.changes.offsets.rules.reset import TargetKind
+from rmqctl.changes.plan_parts import PlanReport
+from rmqctl.changes.undo import plan_change_undo
 from rmqctl.errors import RmqctlError, StaleError, UnreachableError
 from rmqctl.model.failure import Attempt
 from rmqctl.model.plan import Awaited, Route
@@ -61,7 +61,7 @@ def name_addresses(cluster: Cluster, addresses: bytes) -> None:
 
 def test_one_queue_that_is_refused_is_unchanged_and_says_why() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     cluster.servers["broker-a"].fail_next(Q.UPDATE_CONSUMER_OFFSET, refused(R.SYSTEM_ERROR, "disk is full"))
     applied = apply(cluster, plan)
     item = outcome(applied)
@@ -76,7 +76,7 @@ def test_one_queue_that_is_refused_is_unchanged_and_says_why() -> None:
 @pytest.mark.parametrize(("code", "exit_code"), [(R.SYSTEM_ERROR, 1), (R.NO_PERMISSION, 4)])
 def test_when_all_is_refused_nothing_is_called_done(code: int, exit_code: int) -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     for server in cluster.servers.values():
         server.table[Q.UPDATE_CONSUMER_OFFSET] = refused(code, "no")
     applied = apply(cluster, plan)
@@ -86,7 +86,7 @@ def test_when_all_is_refused_nothing_is_called_done(code: int, exit_code: int) -
 def test_a_broker_that_refuses_the_offset_itself_is_heard() -> None:
     """Retention went over the target between the check and the write."""
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
 
     def expire(_: Command) -> None:
         cluster.brokers["broker-a"].topics["T"][0].min_offset = 30
@@ -101,7 +101,7 @@ def test_a_broker_that_refuses_the_offset_itself_is_heard() -> None:
 @pytest.mark.parametrize("reply", [DROP, SILENCE], ids=["drop", "silence"])
 def test_a_broker_that_breaks_off_leaves_it_open_what_it_stored_until_it_is_seen(reply: Reply) -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
 
     def stores_and_breaks_off(request: Command) -> Reply | None:
@@ -142,7 +142,7 @@ def _late(cluster: Cluster, after_s: float) -> None:
 def test_a_write_that_takes_effect_after_its_time_out_is_seen() -> None:
     """It was answered by nobody, and reading right after the time-out showed what was stored before."""
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     _late(cluster, 14.0)
     said: list[str] = []
     applied = apply(cluster, plan, timeout_s=30.0, said=said)
@@ -154,7 +154,7 @@ def test_a_write_that_takes_effect_after_its_time_out_is_seen() -> None:
 
 def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_undone() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     _late(cluster, 28.0)
     applied = apply(cluster, plan, timeout_s=30.0)
     assert results(applied) == {
@@ -165,10 +165,10 @@ def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_und
     assert receipt == applied.receipt
     assert all(item.may_have_changed for item in receipt.items)
 
-    def undo() -> Planned:
+    def undo() -> PlanReport:
         return ask(
             cluster,
-            lambda client: plan_way_back(
+            lambda client: plan_change_undo(
                 client, receipt, (), assume_offline=False, assume_same_cluster=False, reason=None
             ),
         )
@@ -193,7 +193,7 @@ def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_und
 def test_a_reset_that_a_broker_does_not_answer_is_not_called_unchanged() -> None:
     """SERVER_SIDE: the group goes on from its old position, and may be sent away any moment."""
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     for server in cluster.servers.values():
         server.table[Q.INVOKE_BROKER_TO_RESET_OFFSET] = SILENCE
     applied = apply(cluster, plan, wait_s=30.0, timeout_s=100.0)
@@ -206,7 +206,7 @@ def test_a_reset_that_a_broker_does_not_answer_is_not_called_unchanged() -> None
 
 def test_offsets_that_a_broker_does_not_answer_are_told_to_no_client() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = SILENCE
     applied = apply(cluster, plan, wait_s=30.0, timeout_s=100.0)
     assert (set(results(applied).values()), applied.exit_code) == ({"UNKNOWN"}, 9)
@@ -285,7 +285,7 @@ def test_all_brokers_die_at_once() -> None:
 
 def test_a_broker_without_a_master_is_not_written_to_through_its_slave() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     told = json.loads(json.dumps(plan_document(plan)))
     assert told["brokers"]["broker-a"] == "a:1"
     slave = store(offsets={"T": {0: 60, 1: 60}})
@@ -315,7 +315,7 @@ def test_a_slave_that_answers_the_read_back_is_not_taken_for_the_master() -> Non
 def test_what_a_slave_tells_at_the_check_is_not_taken_for_what_is_stored() -> None:
     """Its copy can be 10 s old: an undo would lead to where the group was before."""
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     slave = store(offsets={"T": {0: 60, 1: 60}})
     cluster.network.add("slave:1", slave.state.table() | slave.table())
     name_addresses(cluster, b'{0:"a:1",1:"slave:1"}')
@@ -330,7 +330,7 @@ def test_what_a_slave_tells_at_the_check_is_not_taken_for_what_is_stored() -> No
 def test_the_name_server_is_gone_after_the_write() -> None:
     """It is needed once more for the wait; what was written must be told all the same."""
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
 
     def lose_it(_: Command) -> None:
         cluster.network.refusing.add("ns:1")
@@ -345,7 +345,7 @@ def test_the_name_server_is_gone_after_the_write() -> None:
 
 def test_what_fails_before_the_first_write_is_no_change_that_was_interrupted() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
     checked = False
 
@@ -367,7 +367,7 @@ def test_what_fails_before_the_first_write_is_no_change_that_was_interrupted() -
 
 def test_somebody_else_who_stores_meanwhile_is_seen() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
 
     def store_too(_: Command) -> None:
         stored(cluster)[0] = 33
@@ -387,7 +387,7 @@ def test_an_offset_that_is_held_back_goes_by_another_reset_where_the_broker_rese
     cluster = two_brokers()
     state = cluster.brokers["broker-a"]
     state.marks["G", "T", 0] = 60
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     assert plan.route is Route.BROKER_WRITE
     applied = apply(cluster, plan)
     assert (applied.exit_code, stored(cluster)) == (0, {0: 20, 1: 20})
@@ -401,7 +401,7 @@ def test_an_offset_that_is_held_back_is_never_reset_where_the_clients_would_be_t
     cluster = two_brokers()
     state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
     state.settings["useServerSideResetOffset"] = "false"
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     server.table[Q.UPDATE_CONSUMER_OFFSET] = refused(R.SUCCESS, "Offset has been previously reset")
     applied = apply(cluster, plan)
     assert Q.INVOKE_BROKER_TO_RESET_OFFSET not in server.codes()
@@ -459,7 +459,7 @@ def test_an_interrupt_in_the_middle_leaves_a_journal_that_is_true() -> None:
 
 def test_a_journal_that_can_not_be_written_any_more_does_not_hide_what_was_done() -> None:
     cluster = two_brokers()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
 
     def break_journal(_: Command) -> None:
         with sqlite3.connect(Path(os.environ["RMQCTL_STATE"]) / "journal.db", isolation_level=None) as connection:

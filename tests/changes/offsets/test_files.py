@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqctl.changes.offsets.files import OffsetEntry, OffsetFile, parse_offsets
-from rmqctl.changes.offsets.given import resolve_brokers
+from rmqctl.changes.offsets.given_offsets import resolve_brokers
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 

@@ -13,7 +13,7 @@ from rmqctl.admin.messages import time_search
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.decode import parse_plan
 from rmqctl.changes.documents.encode import plan_document
-from rmqctl.changes.offsets.rules.reset import Aim
+from rmqctl.changes.offsets.rules.reset import TargetKind
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Plan, Route
@@ -57,37 +57,39 @@ def _offline(version: int = V5_4_0) -> Cluster:
     return message_cluster(a, store("broker-b", version=version, counts={"T": (50,)}))
 
 
-def _numbers(cluster: Cluster, aim: Aim, value: int = 0, **wish: Any) -> dict[str, int | None]:
+def _numbers(cluster: Cluster, kind: TargetKind, value: int = 0, **wish: Any) -> dict[str, int | None]:
     return {
-        name.removeprefix("T@broker-"): at for name, at in targets(planned(cluster, aim, value, **wish).plan).items()
+        name.removeprefix("T@broker-"): at for name, at in targets(planned(cluster, kind, value, **wish).plan).items()
     }
 
 
 @both
 @pytest.mark.parametrize(
-    ("aim", "value", "expected"),
+    ("kind", "value", "expected"),
     [
-        (Aim.EARLIEST, 0, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 0}),
-        (Aim.LATEST, 0, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
-        (Aim.OFFSET, 60, {"a:0": 60, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 50}),
-        (Aim.OFFSET, 2**63 - 1, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
-        (Aim.SHIFT, 10, {"a:0": 70, "a:1": 70, "a:2": 100, "a:3": 0}),
-        (Aim.SHIFT, -1000, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0}),
-        (Aim.CURRENT, 0, {"a:0": 60, "a:1": 70, "a:2": 100, "a:3": 0}),
-        (Aim.TIME, 0, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 0}),
-        (Aim.TIME, NOW_MS + 20_000, {"a:0": 20, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 20}),
+        (TargetKind.EARLIEST, 0, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 0}),
+        (TargetKind.LATEST, 0, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (TargetKind.OFFSET, 60, {"a:0": 60, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (TargetKind.OFFSET, 2**63 - 1, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (TargetKind.SHIFT, 10, {"a:0": 70, "a:1": 70, "a:2": 100, "a:3": 0}),
+        (TargetKind.SHIFT, -1000, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0}),
+        (TargetKind.CURRENT, 0, {"a:0": 60, "a:1": 70, "a:2": 100, "a:3": 0}),
+        (TargetKind.TIME, 0, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 0}),
+        (TargetKind.TIME, NOW_MS + 20_000, {"a:0": 20, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 20}),
         # 4.9 would answer the nearer one: 79.
-        (Aim.TIME, NOW_MS + 79_400, {"a:0": 80, "a:1": 80, "a:2": 100, "a:3": 0, "b:0": 50}),
-        (Aim.TIME, NOW_MS + 10**9, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (TargetKind.TIME, NOW_MS + 79_400, {"a:0": 80, "a:1": 80, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (TargetKind.TIME, NOW_MS + 10**9, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
     ],
 )
-def test_every_aim_on_every_kind_of_queue(version: int, aim: Aim, value: int, expected: dict[str, int]) -> None:
-    assert _numbers(_offline(version), aim, value) == expected
+def test_every_kind_of_target_on_every_kind_of_queue(
+    version: int, kind: TargetKind, value: int, expected: dict[str, int]
+) -> None:
+    assert _numbers(_offline(version), kind, value) == expected
 
 
 @both
 def test_a_plan_tells_what_a_queue_holds_and_what_a_change_costs(version: int) -> None:
-    plan = planned(_offline(version), Aim.OFFSET, 80).plan
+    plan = planned(_offline(version), TargetKind.OFFSET, 80).plan
     item = the_item(plan)
     assert (item.before, item.target, item.min_offset, item.max_offset) == (60, 80, 0, 100)
     assert (item.reconsumed, item.skipped, item.lost, item.note, item.reasons) == (0, 20, 0, "", {})
@@ -112,7 +114,7 @@ def test_a_plan_tells_what_a_queue_holds_and_what_a_change_costs(version: int) -
 
 def test_a_plan_names_what_it_was_made_for() -> None:
     cluster = _offline()
-    result = planned(cluster, Aim.EARLIEST, reason="bad data")
+    result = planned(cluster, TargetKind.EARLIEST, reason="bad data")
     plan = result.plan
     assert result.failures == ()
     assert (plan.operation, plan.group, plan.route, plan.state) == (
@@ -135,8 +137,8 @@ def test_a_plan_changes_nothing_and_eats_no_mark(version: int, online: bool) -> 
     if online:
         join(cluster, "c1")
         cluster.brokers["broker-b"].offsets["G"]["T"] = {0: 5}
-    for aim, value in ((Aim.TIME, NOW_MS), (Aim.EARLIEST, 0), (Aim.SHIFT, -5)):
-        planned(cluster, aim, value)
+    for kind, value in ((TargetKind.TIME, NOW_MS), (TargetKind.EARLIEST, 0), (TargetKind.SHIFT, -5)):
+        planned(cluster, kind, value)
     for server in cluster.servers.values():
         assert not _WRITES & set(server.codes())
         pulls = [request for request in server.asked if request.code == Q.PULL_MESSAGE]
@@ -267,7 +269,7 @@ def test_nobody_answers() -> None:
     ],
 )
 def test_only_the_queues_that_were_asked_for(choices: tuple[QueueChoice, ...], names: list[str]) -> None:
-    assert list(_numbers(_offline(), Aim.EARLIEST, queues=choices)) == names
+    assert list(_numbers(_offline(), TargetKind.EARLIEST, queues=choices)) == names
 
 
 @pytest.mark.parametrize(
@@ -287,11 +289,11 @@ def test_a_topic_or_group_that_there_is_not() -> None:
 
 
 def test_a_group_that_never_consumed_can_be_put_somewhere_before_it_starts() -> None:
-    plan = planned(_offline(), Aim.OFFSET, 10, group="G").plan
+    plan = planned(_offline(), TargetKind.OFFSET, 10, group="G").plan
     cluster = _offline()
     for state in cluster.brokers.values():
         state.configured.add("new")
-    fresh = planned(cluster, Aim.OFFSET, 10, group="new").plan
+    fresh = planned(cluster, TargetKind.OFFSET, 10, group="new").plan
     assert targets(fresh) == targets(plan)
     assert {item.before for item in fresh.items} == {None}
 
@@ -318,7 +320,7 @@ def _with_retry(**offsets: dict[int, int]) -> Cluster:
 
 @pytest.mark.parametrize("topics", [("T",), ()])
 def test_the_retry_topic_stays_and_that_is_said(topics: tuple[str, ...]) -> None:
-    plan = planned(_with_retry(), Aim.LATEST, topics=topics).plan
+    plan = planned(_with_retry(), TargetKind.LATEST, topics=topics).plan
     assert {item.mq.topic for item in plan.items} == {"T"}
     (left,) = [item for item in plan.consequences if item.code == "RETRY_LEFT"]
     assert left.text.startswith("6 messages wait in %RETRY%G")
@@ -326,13 +328,13 @@ def test_the_retry_topic_stays_and_that_is_said(topics: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("topics", [("T",), ()])
 def test_the_retry_topic_is_taken_along(topics: tuple[str, ...]) -> None:
-    plan = planned(_with_retry(), Aim.LATEST, topics=topics, with_retry=True).plan
+    plan = planned(_with_retry(), TargetKind.LATEST, topics=topics, with_retry=True).plan
     assert targets(plan) == {"%RETRY%G@broker-a:0": 10, "T@broker-a:0": 100, "T@broker-a:1": 100}
     assert not [item for item in plan.consequences if item.code == "RETRY_LEFT"]
 
 
 def test_the_retry_topic_by_its_name() -> None:
-    plan = planned(_with_retry(), Aim.LATEST, topics=("%RETRY%G",)).plan
+    plan = planned(_with_retry(), TargetKind.LATEST, topics=("%RETRY%G",)).plan
     assert targets(plan) == {"%RETRY%G@broker-a:0": 10}
 
 
@@ -352,13 +354,15 @@ def _popping(*, online: bool, separator: str = "_") -> Cluster:
 @pytest.mark.parametrize("separator", ["_", "+"])
 def test_retry_topics_of_a_group_that_pops_are_offered(online: bool, separator: str) -> None:
     retry = f"%RETRY%G{separator}T"
-    plan = planned(_popping(online=online, separator=separator), Aim.LATEST).plan
+    plan = planned(_popping(online=online, separator=separator), TargetKind.LATEST).plan
     (left,) = [item.text for item in plan.consequences if item.code == "RETRY_LEFT"]
     assert left.startswith(f"3 messages wait in {retry}, and stay there")
     assert "--with-retry" in left
-    plan = planned(_popping(online=online, separator=separator), Aim.LATEST, with_retry=True).plan
+    plan = planned(_popping(online=online, separator=separator), TargetKind.LATEST, with_retry=True).plan
     assert targets(plan) == {f"{retry}@broker-a:0": 3, "T@broker-a:0": 100, "T@broker-a:1": 100}
-    everything = planned(_popping(online=online, separator=separator), Aim.LATEST, topics=(), with_retry=True).plan
+    everything = planned(
+        _popping(online=online, separator=separator), TargetKind.LATEST, topics=(), with_retry=True
+    ).plan
     assert targets(everything) == targets(plan)
 
 
@@ -376,7 +380,7 @@ def test_retry_topics_that_could_not_be_read_are_not_empty() -> None:
         return refused(R.SYSTEM_ERROR, "boom") if request.ext_fields.get("topic") == "%RETRY%G" else None
 
     instead(server, Q.GET_CONSUME_STATS, refuse)
-    codes = {item.code: item.text for item in planned(cluster, Aim.LATEST).plan.consequences}
+    codes = {item.code: item.text for item in planned(cluster, TargetKind.LATEST).plan.consequences}
     assert "RETRY_LEFT" not in codes
     assert "unknown" in codes["RETRY_UNKNOWN"]
     assert "retry topics at broker-a: " in codes["RETRY_UNKNOWN"]
@@ -420,7 +424,7 @@ def test_a_plan_says_how_it_found_a_target_among_times_that_go_back(
     cluster.servers["broker-a"].table[Q.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: (
         ok(offset="150") if request.ext_fields["queueId"] == "0" else search
     )
-    plan = planned(cluster, Aim.TIME, NOW_MS + 50_000).plan
+    plan = planned(cluster, TargetKind.TIME, NOW_MS + 50_000).plan
     assert targets(plan) == {"T@broker-a:0": target, "T@broker-a:1": 50}
     notes = {str(item.mq): item.note for item in plan.items}
     assert notes == {"T@broker-a:0": f"store times go back: found by {how}", "T@broker-a:1": ""}
@@ -437,7 +441,7 @@ def test_a_message_that_can_not_be_read_costs_its_queue_and_no_other() -> None:
     a = store(counts={"T": (3, 3)}, offsets={"T": {0: 0, 1: 0}})
     message = a.queues["T", 0][1]
     message.record = damaged(message.record)
-    result = planned(message_cluster(a), Aim.TIME, NOW_MS + 1000)
+    result = planned(message_cluster(a), TargetKind.TIME, NOW_MS + 1000)
     assert targets(result.plan) == {"T@broker-a:1": 1, "T@broker-a:0": None}
     assert [str(item.mq) for item in result.plan.items if item.route is Route.UNSEEN] == ["T@broker-a:0"]
     (failure,) = result.failures
@@ -447,7 +451,7 @@ def test_a_message_that_can_not_be_read_costs_its_queue_and_no_other() -> None:
 def test_a_first_message_that_can_not_be_read_is_told_and_costs_nothing_else() -> None:
     a = store(counts={"T": (3,)}, offsets={"T": {0: 3}})
     a.queues["T", 0][0].record = damaged(a.queues["T", 0][0].record)
-    result = planned(message_cluster(a), Aim.EARLIEST)
+    result = planned(message_cluster(a), TargetKind.EARLIEST)
     item = the_item(result.plan)
     assert (item.target, item.first_store_time_ms, dict(item.reasons)) == (
         0,
@@ -471,19 +475,19 @@ def test_a_queue_of_which_something_is_not_known_is_not_seen(code: int) -> None:
 
 def test_given_offsets_and_what_is_left_alone() -> None:
     given = {MessageQueue("T", "broker-a", 0): 5, MessageQueue("T", "broker-a", 1): None}
-    plan = planned(_offline(), Aim.GIVEN, given=given).plan
+    plan = planned(_offline(), TargetKind.GIVEN, given=given).plan
     assert targets(plan) == {"T@broker-a:0": 5}
     (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
     assert left.text == "1 queue is left alone: no offset was given."
 
 
-@pytest.mark.parametrize("aim", [Aim.GIVEN, Aim.BEFORE])
+@pytest.mark.parametrize("kind", [TargetKind.GIVEN, TargetKind.BEFORE])
 @pytest.mark.parametrize(
     "lacking", [MessageQueue("T", "broker-a", 9), MessageQueue("T", "broker-z", 0)], ids=["queue", "broker"]
 )
-def test_given_queues_that_are_not_there_are_told(aim: Aim, lacking: MessageQueue) -> None:
+def test_given_queues_that_are_not_there_are_told(kind: TargetKind, lacking: MessageQueue) -> None:
     given = {MessageQueue("T", "broker-a", 0): 5, lacking: 7}
-    result = planned(_offline(), aim, given=given)
+    result = planned(_offline(), kind, given=given)
     assert targets(result.plan) == {"T@broker-a:0": 5, str(lacking): None}
     (unseen,) = [item for item in result.plan.items if item.route is Route.UNSEEN]
     assert (unseen.mq, unseen.note) == (lacking, "not seen: it does not exist now")
@@ -491,12 +495,12 @@ def test_given_queues_that_are_not_there_are_told(aim: Aim, lacking: MessageQueu
 
 
 def test_queues_without_an_offset_are_left_and_counted() -> None:
-    plan = planned(_offline(), Aim.SHIFT, 5).plan
+    plan = planned(_offline(), TargetKind.SHIFT, 5).plan
     (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
     assert left.text == "1 queue is left alone: no offset is stored."
     cluster = _offline()
     del stored(cluster)[0]
-    (left,) = [item for item in planned(cluster, Aim.SHIFT, 5).plan.consequences if item.code == "LEFT_ALONE"]
+    (left,) = [item for item in planned(cluster, TargetKind.SHIFT, 5).plan.consequences if item.code == "LEFT_ALONE"]
     assert left.text == "2 queues are left alone: no offset is stored."
 
 
@@ -521,7 +525,7 @@ def test_numbers_of_a_plan_belong_together_though_the_group_goes_on() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 10, 1: 10}}))
     join(cluster, "c1")
     cluster.servers["broker-a"].table[Q.GET_CONSUME_STATS] = _growing(cluster, 7)  # type: ignore[assignment]
-    for item in planned(cluster, Aim.SHIFT, -5).plan.items:
+    for item in planned(cluster, TargetKind.SHIFT, -5).plan.items:
         assert item.before is not None
         assert item.target == item.before - 5
         assert (item.reconsumed, item.skipped) == (5, 0)

@@ -9,7 +9,7 @@ import pytest
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.decode import parse_receipt
 from rmqctl.changes.documents.encode import receipt_document
-from rmqctl.changes.offsets.rules.reset import Aim
+from rmqctl.changes.offsets.rules.reset import TargetKind
 from rmqctl.cli.change.listings import receipt_listing
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Route
@@ -40,7 +40,7 @@ from tests.scripted import DROP, SILENCE, V4_9_7, Reply, refused
 
 def test_clients_are_told_what_was_stored_just_before() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     assert plan.route is Route.CLIENT_PUSH
     applied = apply(cluster, plan)
     state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
@@ -54,7 +54,7 @@ def test_clients_are_told_what_was_stored_just_before() -> None:
 @pytest.mark.parametrize(("languages", "language"), [({}, "PYTHON"), ({"c1": "CPP"}, "CPP"), ({"c1": "GO"}, "PYTHON")])
 def test_clients_are_told_in_the_words_that_they_read(languages: dict[str, str], language: str) -> None:
     cluster = pushing(languages=languages)
-    apply(cluster, planned(cluster, Aim.OFFSET, 20).plan)
+    apply(cluster, planned(cluster, TargetKind.OFFSET, 20).plan)
     assert [words for *_, words in cluster.brokers["broker-a"].pushed] == [language]
 
 
@@ -63,7 +63,7 @@ def test_each_topic_is_told_once() -> None:
         store(version=V4_9_7, counts={"T": (9, 9), "U": (9,)}, offsets={"T": {0: 6, 1: 6}, "U": {0: 6}})
     )
     join(cluster, "c1", topics=("T", "U"))
-    apply(cluster, planned(cluster, Aim.EARLIEST, topics=("T", "U")).plan)
+    apply(cluster, planned(cluster, TargetKind.EARLIEST, topics=("T", "U")).plan)
     told = [(topic, offsets) for _, topic, offsets, _ in cluster.brokers["broker-a"].pushed]
     assert told == [("T", {0: 0, 1: 0}), ("U", {0: 0})]
 
@@ -84,7 +84,7 @@ def _stubborn(cluster: Cluster, times: int) -> None:
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_an_offset_that_a_client_stored_in_between_is_stored_and_told_again(times: int) -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     _stubborn(cluster, times)
     applied = apply(cluster, plan)
     pushed = [told for _, _, told, _ in cluster.brokers["broker-a"].pushed]
@@ -94,7 +94,7 @@ def test_an_offset_that_a_client_stored_in_between_is_stored_and_told_again(time
 
 def test_three_times_at_most_since_each_stops_the_clients() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     _stubborn(cluster, 99)
     applied = apply(cluster, plan)
     assert len(cluster.brokers["broker-a"].pushed) == 3
@@ -109,7 +109,7 @@ def test_go_clients_are_told_of_one_place_after_the_other(languages: dict[str, s
         store(version=V4_9_7, counts={"T": (9, 9), "U": (9,)}, offsets={"T": {0: 6, 1: 6}, "U": {0: 6}})
     )
     join(cluster, "c1", topics=("T", "U"), languages=languages)
-    plan = planned(cluster, Aim.EARLIEST, topics=("T", "U")).plan
+    plan = planned(cluster, TargetKind.EARLIEST, topics=("T", "U")).plan
     at_s: list[float] = []
     instead(
         cluster.servers["broker-a"],
@@ -122,7 +122,7 @@ def test_go_clients_are_told_of_one_place_after_the_other(languages: dict[str, s
 
 def test_a_queue_that_is_refused_does_not_stop_the_clients_again_and_again() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     server = cluster.servers["broker-a"]
 
     def refuse_0(request: Command) -> Reply | None:
@@ -137,7 +137,7 @@ def test_a_queue_that_is_refused_does_not_stop_the_clients_again_and_again() -> 
 
 def test_nobody_is_told_where_nothing_was_stored() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = refused(R.SYSTEM_ERROR, "no")
     applied = apply(cluster, plan)
     assert cluster.brokers["broker-a"].pushed == []
@@ -148,7 +148,7 @@ def test_nobody_is_told_where_nothing_was_stored() -> None:
 @pytest.mark.parametrize("reply", [DROP, SILENCE], ids=["drop", "silence"])
 def test_a_push_of_which_nothing_is_heard_is_not_repeated(reply: Reply) -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     server = cluster.servers["broker-a"]
     server.table[Q.INVOKE_BROKER_TO_RESET_OFFSET] = reply
     applied = apply(cluster, plan)
@@ -159,7 +159,7 @@ def test_a_push_of_which_nothing_is_heard_is_not_repeated(reply: Reply) -> None:
 
 def test_members_that_leave_before_they_are_told_find_it_stored() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     instead(
         cluster.servers["broker-a"],
         Q.INVOKE_BROKER_TO_RESET_OFFSET,
@@ -172,7 +172,7 @@ def test_members_that_leave_before_they_are_told_find_it_stored() -> None:
 
 def test_what_no_client_was_told_of_is_looked_at_once_more_and_not_waited_for() -> None:
     cluster = pushing()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     server = cluster.servers["broker-a"]
     pushed_at_ms: list[int] = []
 
@@ -198,11 +198,11 @@ def test_a_topic_of_which_a_queue_has_no_offset_is_refused_before_anything_is_st
     cluster = pushing()
     del stored(cluster)[1]
     with pytest.raises(RefusedError, match="T@broker-a:1 has no stored offset"):
-        planned(cluster, Aim.OFFSET, 20, queues=(QueueChoice("broker-a", 0, 0),))
+        planned(cluster, TargetKind.OFFSET, 20, queues=(QueueChoice("broker-a", 0, 0),))
     # Without members nobody has to be told.
     for state in cluster.brokers.values():
         state.groups.clear()
-    assert planned(cluster, Aim.OFFSET, 20, queues=(QueueChoice("broker-a", 0, 0),)).plan.items
+    assert planned(cluster, TargetKind.OFFSET, 20, queues=(QueueChoice("broker-a", 0, 0),)).plan.items
 
 
 # Waiting for the group
@@ -210,7 +210,7 @@ def test_a_topic_of_which_a_queue_has_no_offset_is_refused_before_anything_is_st
 
 def test_a_group_that_takes_it_up_is_confirmed() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
 
     def consume() -> None:
         for state in cluster.brokers.values():
@@ -232,7 +232,7 @@ def test_a_group_that_takes_it_up_is_confirmed() -> None:
 
 def test_a_wait_that_ends_without_word_claims_nothing() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     for state in cluster.brokers.values():
         state.groups["G"].members = {"c1": refused(R.SYSTEM_ERROR, "silent")}
     applied = apply(cluster, plan, wait_s=3)
@@ -242,7 +242,7 @@ def test_a_wait_that_ends_without_word_claims_nothing() -> None:
 
 def test_members_that_leave_during_the_wait_leave_it_to_the_next_that_starts() -> None:
     cluster = two_brokers(online=True)
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
 
     for state in cluster.brokers.values():
         state.groups["G"].members = {"c1": refused(R.SYSTEM_ERROR, "silent")}

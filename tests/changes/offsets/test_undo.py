@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.offsets.rules.reset import Aim
-from rmqctl.changes.plan_parts import Planned
+from rmqctl.changes.offsets.rules.reset import TargetKind
+from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.changes.same_cluster import follow_plan
-from rmqctl.changes.undo import find_later, plan_way_back
+from rmqctl.changes.undo import find_later, plan_change_undo
 from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.plan import Operation, Plan, Route
 from rmqctl.model.receipt import Receipt, ReceiptItem, Result
@@ -29,13 +29,13 @@ def _cluster(version: int = V5_4_0, offsets: dict[int, int] | None = None) -> Cl
     return message_cluster(store(version=version, offsets=stored))
 
 
-def _undo(cluster: Cluster, receipt: Receipt, **settings: Any) -> Planned:
+def _undo(cluster: Cluster, receipt: Receipt, **settings: Any) -> PlanReport:
     wanted: dict[str, Any] = {"assume_offline": False, "assume_same_cluster": False, "reason": None, **settings}
-    return ask(cluster, lambda client: plan_way_back(client, receipt, wanted.pop("later", ()), **wanted))
+    return ask(cluster, lambda client: plan_change_undo(client, receipt, wanted.pop("later", ()), **wanted))
 
 
-def _reset(cluster: Cluster, aim: Aim = Aim.OFFSET, value: int = 20) -> Receipt:
-    return apply(cluster, planned(cluster, aim, value).plan).receipt
+def _reset(cluster: Cluster, kind: TargetKind = TargetKind.OFFSET, value: int = 20) -> Receipt:
+    return apply(cluster, planned(cluster, kind, value).plan).receipt
 
 
 def _stored(cluster: Cluster) -> dict[int, int]:
@@ -83,7 +83,7 @@ def test_a_queue_that_had_gone_on_by_itself_is_not_sent_back() -> None:
     """skip on a group that runs: nothing was written where it had gone past the planned end, so nothing is undone."""
     cluster = _cluster()
     join(cluster, "c1")
-    plan = planned(cluster, Aim.LATEST).plan
+    plan = planned(cluster, TargetKind.LATEST).plan
     _stored(cluster)[0] = 107
     receipt = apply(cluster, plan).receipt
     assert [item.may_have_changed for item in receipt.items] == [False, True]
@@ -104,7 +104,7 @@ def test_with_a_group_that_runs_an_offset_is_not_taken_away() -> None:
 @pytest.mark.parametrize("gone", [60, 5])
 def test_what_retention_deleted_since_leads_to_the_first_that_is_left(gone: int) -> None:
     cluster = _cluster()
-    receipt = _reset(cluster, Aim.LATEST)
+    receipt = _reset(cluster, TargetKind.LATEST)
     cluster.brokers["broker-a"].topics["T"][0].min_offset = gone + 5
     plan = _undo(cluster, receipt).plan
     assert targets(plan)["T@broker-a:0"] == max(60, gone + 5)
@@ -135,14 +135,14 @@ def test_what_may_have_been_changed_is_put_back_and_what_was_not_is_left() -> No
 def test_a_change_that_changed_nothing_has_no_way_back() -> None:
     cluster = _cluster()
     with pytest.raises(RefusedError, match="no queue was changed"):
-        _undo(cluster, _reset(cluster, Aim.OFFSET, 60))
+        _undo(cluster, _reset(cluster, TargetKind.OFFSET, 60))
     with pytest.raises(RefusedError, match="no queue was changed"):
         _undo(cluster, _receipt())
 
 
 def test_a_change_that_was_cut_off_can_be_undone() -> None:
     cluster = _cluster()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     cluster.servers["broker-a"].fail_next(Q.UPDATE_CONSUMER_OFFSET, refused(R.SYSTEM_ERROR, "no"))
     applied = apply(cluster, plan)
     assert sorted(results(applied).values()) == ["CONFIRMED", "UNCHANGED"]
@@ -185,7 +185,7 @@ def test_brokers_that_came_back_elsewhere_are_taken_for_the_same_where_that_is_s
 
 def test_a_plan_follows_its_brokers_as_a_plan_of_its_own() -> None:
     cluster = _cluster()
-    plan = planned(cluster, Aim.OFFSET, 20).plan
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
     assert ask(cluster, lambda client: follow_plan(client, plan)) == plan
     moved = replace(plan, brokers={"broker-a": "elsewhere:1"})
     with pytest.raises(StaleError, match="it may be another cluster") as stale:
@@ -202,8 +202,8 @@ def test_a_plan_follows_its_brokers_as_a_plan_of_its_own() -> None:
 
 def test_later_changes_of_the_same_queues_are_told() -> None:
     cluster = _cluster()
-    first, second = _reset(cluster), _reset(cluster, Aim.OFFSET, 30)
-    third = apply(cluster, planned(cluster, Aim.OFFSET, 50, group="G").plan).receipt
+    first, second = _reset(cluster), _reset(cluster, TargetKind.OFFSET, 30)
+    third = apply(cluster, planned(cluster, TargetKind.OFFSET, 50, group="G").plan).receipt
     with Journal() as journal:
         assert find_later(journal, third) == []
         assert find_later(journal, first) == [third.id, second.id]
@@ -230,7 +230,7 @@ def test_queues_that_are_gone_are_told() -> None:
 def test_a_topic_that_is_gone_does_not_hide_the_others() -> None:
     counts = {"T": (9,), "U": (9,)}
     cluster = message_cluster(store(counts=counts, offsets={"T": {0: 6}, "U": {0: 6}}))
-    receipt = apply(cluster, planned(cluster, Aim.EARLIEST, topics=("T", "U")).plan).receipt
+    receipt = apply(cluster, planned(cluster, TargetKind.EARLIEST, topics=("T", "U")).plan).receipt
     del cluster.brokers["broker-a"].topics["U"]
     result = _undo(cluster, receipt)
     assert targets(result.plan) == {"T@broker-a:0": 6, "U@broker-a:0": None}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 
 from .seeded import seeded
 

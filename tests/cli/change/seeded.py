@@ -13,7 +13,7 @@ from typing import Any
 
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import Result
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send

@@ -12,7 +12,7 @@ import pytest
 from rmqctl.changes.clean_expired import apply
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import Result, call
 
 from .seeded import document, join, seeded, stored

@@ -11,7 +11,7 @@ from rmqctl.changes.journal.group_lock import group_lock
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call, closed_address
 from tests.cli.leaping import leaping
 from tests.sandbox.peer import Peer, consumer_data, subscription

@@ -10,7 +10,7 @@ import pytest
 from rmqctl.changes.documents.encode import sum_of
 from rmqctl.net.clock import Clock, SystemClock
 from rmqctl.protocol.codes import RequestCode
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 
 from .seeded import document, join, make_known, seeded, store, stored

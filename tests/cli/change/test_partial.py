@@ -13,7 +13,7 @@ import pytest
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import commit, send

@@ -14,7 +14,7 @@ import pytest
 from rmqctl.changes.documents.encode import sum_of
 from rmqctl.cli.change.sentences import headings
 from rmqctl.model.plan import Author, Operation, Plan, Route
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 from tests.schemas import check_document
 

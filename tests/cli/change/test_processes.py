@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.cli.change.interrupts import Interrupts
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 
 from .seeded import UPDATE, document, join, program, stored

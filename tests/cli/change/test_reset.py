@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.changes.documents.encode import sum_of
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 from tests.schemas import check_document, check_item
 

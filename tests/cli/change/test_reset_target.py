@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from rmqctl.changes.offsets.rules.reset import Aim, Spec
+from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
 from rmqctl.cli.change.options import Consent
 from rmqctl.cli.offset.reset_options import ResetOptions
-from rmqctl.cli.offset.reset_target import Asked, parse_asked
+from rmqctl.cli.offset.reset_target import RequestedTarget, parse_asked
 from rmqctl.errors import UsageError
 from tests.admin.cluster import Cluster
 from tests.changes.changing import message_cluster, store
@@ -24,7 +24,7 @@ from tests.scripted import V4_9_7
 Captured = pytest.CaptureFixture[str]
 
 
-def _asked(topic: Sequence[str] = ("T",), **given: Any) -> Asked:
+def _asked(topic: Sequence[str] = ("T",), **given: Any) -> RequestedTarget:
     return parse_asked(ResetOptions(topic=list(topic), **given))
 
 
@@ -37,20 +37,20 @@ def _refusal(**given: Any) -> UsageError:
 @pytest.mark.parametrize(
     ("given", "spec"),
     [
-        ({"to_earliest": True}, Spec(Aim.EARLIEST, 0, "--to-earliest")),
-        ({"to_latest": True}, Spec(Aim.LATEST, 0, "--to-latest")),
-        ({"to_current": True}, Spec(Aim.CURRENT, 0, "--to-current")),
-        ({"to_offset": 0}, Spec(Aim.OFFSET, 0, "--to-offset 0")),
-        ({"to_offset": 2**63 - 1}, Spec(Aim.OFFSET, 2**63 - 1, f"--to-offset {2**63 - 1}")),
-        ({"shift_by": -5}, Spec(Aim.SHIFT, -5, "--shift-by -5")),
-        ({"shift_by": 0}, Spec(Aim.SHIFT, 0, "--shift-by 0")),
-        ({"to_group": "H"}, Spec(Aim.GIVEN, 0, "--to-group H")),
-        ({"from_file": "f"}, Spec(Aim.GIVEN, 0, "--from-file f")),
-        ({"to_time": "earliest"}, Spec(Aim.EARLIEST, 0, "--to-earliest")),
-        ({"to_time": "latest"}, Spec(Aim.LATEST, 0, "--to-latest")),
+        ({"to_earliest": True}, TargetSpec(TargetKind.EARLIEST, 0, "--to-earliest")),
+        ({"to_latest": True}, TargetSpec(TargetKind.LATEST, 0, "--to-latest")),
+        ({"to_current": True}, TargetSpec(TargetKind.CURRENT, 0, "--to-current")),
+        ({"to_offset": 0}, TargetSpec(TargetKind.OFFSET, 0, "--to-offset 0")),
+        ({"to_offset": 2**63 - 1}, TargetSpec(TargetKind.OFFSET, 2**63 - 1, f"--to-offset {2**63 - 1}")),
+        ({"shift_by": -5}, TargetSpec(TargetKind.SHIFT, -5, "--shift-by -5")),
+        ({"shift_by": 0}, TargetSpec(TargetKind.SHIFT, 0, "--shift-by 0")),
+        ({"to_group": "H"}, TargetSpec(TargetKind.GIVEN, 0, "--to-group H")),
+        ({"from_file": "f"}, TargetSpec(TargetKind.GIVEN, 0, "--from-file f")),
+        ({"to_time": "earliest"}, TargetSpec(TargetKind.EARLIEST, 0, "--to-earliest")),
+        ({"to_time": "latest"}, TargetSpec(TargetKind.LATEST, 0, "--to-latest")),
     ],
 )
-def test_what_is_asked_for(given: dict[str, object], spec: Spec) -> None:
+def test_what_is_asked_for(given: dict[str, object], spec: TargetSpec) -> None:
     assert _asked(**given).spec == spec
 
 
@@ -72,7 +72,7 @@ def test_topics_are_named_somehow() -> None:
         _asked(topic=(), to_latest=True)
     with pytest.raises(UsageError, match="--topic and --all-topics cannot"):
         _asked(all_topics=True, to_latest=True)
-    assert _asked(topic=(), all_topics=True, to_latest=True).spec.aim is Aim.LATEST
+    assert _asked(topic=(), all_topics=True, to_latest=True).spec.kind is TargetKind.LATEST
     # A file names its topics itself.
     assert _asked(topic=(), from_file="f").path == "f"
 
@@ -152,12 +152,12 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 )
 def test_a_duration_is_counted_back_when_the_brokers_have_told_their_time(text: str, back_ms: int) -> None:
     """A day is 24 hours then, whatever is done to clocks in between."""
-    assert _asked(by_duration=text).spec == Spec(Aim.TIME, 0, f"--by-duration {text}", ago_ms=back_ms)
-    assert _asked(to_time=text).spec == Spec(Aim.TIME, 0, f"--to-time {text}", ago_ms=back_ms)
+    assert _asked(by_duration=text).spec == TargetSpec(TargetKind.TIME, 0, f"--by-duration {text}", ago_ms=back_ms)
+    assert _asked(to_time=text).spec == TargetSpec(TargetKind.TIME, 0, f"--to-time {text}", ago_ms=back_ms)
 
 
 def test_now_is_the_brokers_now() -> None:
-    assert _asked(to_time="now").spec == Spec(Aim.TIME, 0, "--to-time now", ago_ms=0)
+    assert _asked(to_time="now").spec == TargetSpec(TargetKind.TIME, 0, "--to-time now", ago_ms=0)
 
 
 @pytest.mark.parametrize("text", ["2", "90", "1.5", "-2"])

@@ -17,7 +17,7 @@ import pytest
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import Result, call, closed_address
 from tests.cli.change.seeded import program

@@ -14,7 +14,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.rules.allocate import class_of_strategy
 from rmqctl.rules.group_views import strategy_name
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import Result, call, closed_address
 from tests.sandbox.peer import Peer

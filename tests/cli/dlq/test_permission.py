@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import Result, call
 
 Captured = pytest.CaptureFixture[str]

@@ -17,14 +17,14 @@ from rmqctl.changes.dlq import run
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
-from rmqctl.consumer.rules.retry_locks import Hindrance
+from rmqctl.consumer.rules.retry_locks import PossibleLocker
 from rmqctl.errors import NotAuthorisedError, UnreachableError
-from rmqctl.model.route import Broker
-from rmqctl.model.sending import OutgoingMessage
+from rmqctl.model.route import BrokerData
+from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import Result, call
 from tests.schemas import check_document
 
@@ -406,8 +406,8 @@ def test_ctrl_c_ends_the_window_and_the_same_command_goes_on(
 def test_while_queue_locks_live_the_plan_refuses_the_retry_topic(
     sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def find(guard: RetryGuard, brokers: Sequence[Broker]) -> dict[str, Hindrance]:
-        return {each.broker_name: Hindrance("consumer@1", is_orderly=True) for each in brokers[: left[0]]}
+    async def find(guard: RetryGuard, brokers: Sequence[BrokerData]) -> dict[str, PossibleLocker]:
+        return {each.broker_name: PossibleLocker("consumer@1", is_orderly=True) for each in brokers[: left[0]]}
 
     left = [2]
     monkeypatch.setattr(RetryGuard, "find_hindrances", find)

@@ -12,7 +12,7 @@ from rmqctl.cli.diagnose import run as diagnose
 from rmqctl.cli.group import config, describe, members, subscriptions
 from rmqctl.cli.output.listing import Listing
 from rmqctl.client.core import Client
-from rmqctl.diagnose.look import look_at
+from rmqctl.diagnose.diagnosis import diagnose_groups
 from rmqctl.diagnose.table import CHECKS
 from tests.admin.cluster import ON_TIME, BrokerState, Cluster, Group, Queue, held, rates, running, subscribed
 from tests.scripted import SILENCE, V5_4_0, passing, run
@@ -133,7 +133,7 @@ def show_details(cluster: Cluster, *groups: str) -> Listing:
 
 def show_diagnosis(cluster: Cluster, group: str = "G") -> Listing:
     """Return what `diagnose` shows after one look."""
-    return diagnose.to_listing(ask(cluster, lambda client: look_at(client, [group], (), CHECKS)), CHECKS)
+    return diagnose.to_listing(ask(cluster, lambda client: diagnose_groups(client, [group], (), CHECKS)), CHECKS)
 
 
 SHOWN: dict[str, Callable[[Cluster], Listing]] = {

@@ -15,7 +15,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import call, closed_address
 from tests.cli.leaping import leaping

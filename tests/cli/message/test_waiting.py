@@ -11,7 +11,7 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.protocol.sends import send_back
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import call
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from rmqctl.cli.output import progress
+from rmqctl.cli.output.activity_line import ActivityLine
 from rmqctl.cli.output.progress import ScanProgress
-from rmqctl.cli.output.waiting import Waiting
 
 Captured = pytest.CaptureFixture[str]
 
@@ -84,22 +84,22 @@ def test_off_a_terminal_and_when_quiet_there_is_none(
         with ScanProgress("Reading", is_wanted=is_wanted) as bar:
             seconds[0] += 5
             bar.show(5, 10)
-        with Waiting("Reading", is_wanted=is_wanted) as waiting:
+        with ActivityLine("Reading", is_wanted=is_wanted) as waiting:
             assert not waiting._thread.is_alive()
         assert capsys.readouterr().err == ""
 
 
 _WAITED = """
 import sys, threading
-from rmqctl.cli.output import text, waiting
-waiting._AFTER_S, waiting._STEP_S = 0, 0.01
+from rmqctl.cli.output import activity_line, text
+activity_line._AFTER_S, activity_line._STEP_S = 0, 0.01
 shown = threading.Event()
-write = waiting.Waiting._write
-waiting.Waiting._write = lambda self, line: (write(self, line), shown.set())
-with waiting.Waiting(sys.argv[1], is_wanted=True):
+write = activity_line.ActivityLine._write
+activity_line.ActivityLine._write = lambda self, line: (write(self, line), shown.set())
+with activity_line.ActivityLine(sys.argv[1], is_wanted=True):
     assert shown.wait(60)
     text.to_stderr("a note")
-with waiting.Waiting("again", is_wanted=True):
+with activity_line.ActivityLine("again", is_wanted=True):
     shown.clear()
     assert shown.wait(60)
 print("data")

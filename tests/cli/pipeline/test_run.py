@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rmqctl.pipeline.jobs import JOBS, load_jobs
-from rmqctl.pipeline.jobs.definition import JobOptions, Outcome, Written
-from rmqctl.pipeline.run import Ran
+from rmqctl.pipeline.jobs.definition import JobOptions, JobResult, WrittenTable
+from rmqctl.pipeline.run import JobRun
 from tests.cli.calls import call, closed_address, spawn
 
 Captured = pytest.CaptureFixture[str]
@@ -121,14 +121,14 @@ def test_a_package_that_can_t_be_written(capsys: Captured, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("outcome", "warnings"),
     [
-        (Outcome(rows=[{}] * 20, is_cut=True), ["Only 20 rows of read are shown (--limit). There are more."]),
-        (Outcome(rows=[{}] * 20, row_count=50), ["Only 20 of 50 rows of read are shown (--limit)."]),
-        (Outcome(rows=[{}] * 20, row_count=20), []),
-        (Outcome(rows=[{}] * 20), []),
+        (JobResult(rows=[{}] * 20, is_cut=True), ["Only 20 rows of read are shown (--limit). There are more."]),
+        (JobResult(rows=[{}] * 20, row_count=50), ["Only 20 of 50 rows of read are shown (--limit)."]),
+        (JobResult(rows=[{}] * 20, row_count=20), []),
+        (JobResult(rows=[{}] * 20), []),
         # A table has all of them.
-        (Outcome(rows=[{}] * 20, row_count=50, written=(Written("t", 50),)), []),
+        (JobResult(rows=[{}] * 20, row_count=50, written=(WrittenTable("t", 50),)), []),
     ],
 )
-def test_rows_beyond_the_limit_are_never_left_out_silently(outcome: Outcome, warnings: list[str]) -> None:
+def test_rows_beyond_the_limit_are_never_left_out_silently(outcome: JobResult, warnings: list[str]) -> None:
     (job,) = load_jobs(["read"])
-    assert import_module("rmqctl.cli.pipeline.run")._cut(Ran(job, 1, outcome)) == warnings
+    assert import_module("rmqctl.cli.pipeline.run")._cut(JobRun(job, 1, outcome)) == warnings

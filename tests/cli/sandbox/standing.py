@@ -7,24 +7,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from rmqctl.net.address import parse_address
-from rmqctl.sandbox.control.server import Control
+from rmqctl.sandbox.control.server import ControlServer
 from rmqctl.sandbox.control.state_file import StateFile
 from rmqctl.sandbox.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 
 
 class Standing(ThreadedSandbox):
     """What runs, with the control that answers for it."""
 
-    control: Control
+    control: ControlServer
 
 
 @contextmanager
 def standing(**options: Any) -> Iterator[Standing]:
     """Run a sandbox with its control socket and its state file."""
 
-    async def attach(sandbox: Sandbox, state: StateFile) -> Control:
-        control = Control(sandbox)
+    async def attach(sandbox: Sandbox, state: StateFile) -> ControlServer:
+        control = ControlServer(sandbox)
         await control.open(state.socket_path)
         return control
 

@@ -14,14 +14,14 @@ from rmqctl.cli.top.app import TopApp
 from rmqctl.cli.top.state import TopState
 from rmqctl.errors import UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupState, ProcessQueue, RunningInfo
+from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
+from rmqctl.observe.group_sampler import MembersSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample
-from rmqctl.observe.sampling import MembersSample
-from rmqctl.rules.health import Settings
+from rmqctl.rules.health import HealthSettings
 from rmqctl.watch.health import HealthWindow
 from rmqctl.watch.rounds import WatchRound
 
@@ -50,7 +50,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.clock = Still()
-        self.window = HealthWindow(300_000, Settings())
+        self.window = HealthWindow(300_000, HealthSettings())
         self.focused: list[GroupKey | None] = []
 
     def round(self, groups: Mapping[str, _Offsets], *failures: Failure) -> WatchRound:
@@ -87,7 +87,7 @@ _GONE = Unknown.BROKER_UNREACHABLE
 
 
 def _activity(asked_s: float) -> GroupActivity:
-    queue = ProcessQueue(0, 0, 0, 1, dropped=False)
+    queue = ProcessQueueInfo(0, 0, 0, 1, dropped=False)
     info = RunningInfo({}, {MessageQueue("orders", "broker-a", 0): queue}, {})
     members = MembersSample(
         state=GroupState.ONLINE, client_ids=(_MEMBER,), silent_ids=(), running={_MEMBER: info},

@@ -4,12 +4,12 @@ import pytest
 
 from rmqctl.client.rules.address_map import map_hint, unmatched_error, unmatched_keys
 from rmqctl.model.cluster_memory import Expectation, SeenBroker
-from rmqctl.model.route import Absence, Broker, ClusterInfo
+from rmqctl.model.route import Absence, BrokerData, ClusterInfo
 
 CLUSTER = ClusterInfo(
     (
-        Broker("C", "broker-a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}),
-        Broker("C", "broker-b", {}, Absence(5, "10.0.0.3:10911")),
+        BrokerData("C", "broker-a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}),
+        BrokerData("C", "broker-b", {}, Absence(5, "10.0.0.3:10911")),
     )
 )
 EXPECTATION = Expectation(faded={"broker-o": SeenBroker("C", "10.0.0.9:10911", 1)})

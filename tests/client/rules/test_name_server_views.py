@@ -7,9 +7,9 @@ from rmqctl.client.rules.name_server_views import (
     unlisted_brokers,
     without_queues,
 )
-from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.route import BrokerData, ClusterInfo, QueueData, TopicRoute
 
-A, B = Broker("C", "broker-a", {0: "a:1"}), Broker("C", "broker-b", {0: "b:1"})
+A, B = BrokerData("C", "broker-a", {0: "a:1"}), BrokerData("C", "broker-b", {0: "b:1"})
 
 
 def _data(name: str, count: int = 4) -> QueueData:
@@ -17,7 +17,7 @@ def _data(name: str, count: int = 4) -> QueueData:
 
 
 def test_clusters_are_united_sorted_and_replicas_too() -> None:
-    slave = Broker("C", "broker-b", {1: "b:2"})
+    slave = BrokerData("C", "broker-b", {1: "b:2"})
     views = {"ns1": ClusterInfo((B,)), "ns2": ClusterInfo((A, slave)), "ns3": ClusterInfo(())}
     merged = merge_clusters(views)
     assert [broker.broker_name for broker in merged.brokers] == ["broker-a", "broker-b"]
@@ -30,7 +30,7 @@ def test_clusters_are_united_sorted_and_replicas_too() -> None:
 
 
 def test_where_addresses_differ_the_first_counts_and_both_are_told() -> None:
-    views = {"ns1": ClusterInfo((A,)), "ns2": ClusterInfo((Broker("C", "broker-a", {0: "old:1"}),))}
+    views = {"ns1": ClusterInfo((A,)), "ns2": ClusterInfo((BrokerData("C", "broker-a", {0: "old:1"}),))}
     assert merge_clusters(views).brokers[0].master_address == "a:1"
     assert differing_addresses(views) == {"broker-a": {"ns1": "a:1", "ns2": "old:1"}}
     assert unlisted_brokers(views) == {}

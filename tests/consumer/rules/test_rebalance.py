@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.consumer.rules.rebalance import (
-    Kept,
-    Moves,
+    QueueMoves,
     Share,
+    UnchangedReason,
     compute_moves,
     compute_share,
     find_expired,
@@ -64,21 +64,21 @@ def _is_broken(_: Sequence[MessageQueue], __: Sequence[str]) -> Assignment:
 @pytest.mark.parametrize(
     ("share", "kept", "detail"),
     [
-        (compute_share([], ["c1"], "c1", AVERAGELY), Kept.NO_QUEUES, None),
-        (compute_share(queues(4), [], "c1", AVERAGELY), Kept.NO_CLIENTS, None),
-        (compute_share(queues(4), ["c1"], "c1", _fails), Kept.STRATEGY_FAILED, "No room is named."),
-        (compute_share(queues(4), ["c1"], "c1", _is_broken), Kept.STRATEGY_FAILED, "ZeroDivisionError"),
-        (share_of_all([]), Kept.NO_QUEUES, None),
+        (compute_share([], ["c1"], "c1", AVERAGELY), UnchangedReason.NO_QUEUES, None),
+        (compute_share(queues(4), [], "c1", AVERAGELY), UnchangedReason.NO_CLIENTS, None),
+        (compute_share(queues(4), ["c1"], "c1", _fails), UnchangedReason.STRATEGY_FAILED, "No room is named."),
+        (compute_share(queues(4), ["c1"], "c1", _is_broken), UnchangedReason.STRATEGY_FAILED, "ZeroDivisionError"),
+        (share_of_all([]), UnchangedReason.NO_QUEUES, None),
     ],
 )
 def test_an_empty_list_and_a_strategy_that_fails_keep_the_old_share_detail_7_3(
-    share: Share, kept: Kept, detail: str | None
+    share: Share, kept: UnchangedReason, detail: str | None
 ) -> None:
     assert (share.kept, share.detail) == (kept, detail)
     held = queues(2)
-    assert compute_moves(held, share) == Moves()
+    assert compute_moves(held, share) == QueueMoves()
     # Not even what seems to be dead is given up: nobody else might be there to take it.
-    assert compute_moves(held, share, expired=held) == Moves()
+    assert compute_moves(held, share, expired=held) == QueueMoves()
 
 
 def test_a_client_that_the_broker_does_not_list_has_no_share() -> None:
@@ -107,8 +107,8 @@ def test_where_names_decide_who_is_listed_twice_is_one() -> None:
 
 def test_what_is_not_ours_any_more_is_dropped_and_what_is_new_is_taken() -> None:
     q = queues(5)
-    assert compute_moves([q[0], q[1], q[2]], Share(frozenset(q[2:]))) == Moves((q[0], q[1]), (q[3], q[4]))
-    assert compute_moves(q, Share(frozenset(q))) == Moves()
+    assert compute_moves([q[0], q[1], q[2]], Share(frozenset(q[2:]))) == QueueMoves((q[0], q[1]), (q[3], q[4]))
+    assert compute_moves(q, Share(frozenset(q))) == QueueMoves()
 
 
 def test_a_queue_whose_pulling_has_died_is_dropped_and_taken_anew() -> None:
@@ -116,9 +116,9 @@ def test_a_queue_whose_pulling_has_died_is_dropped_and_taken_anew() -> None:
     held = {q[0]: 1_000, q[1]: 1_001}
     expired = find_expired(held, 121_001, 120_000)
     assert expired == {q[0]}
-    assert compute_moves(held, Share(frozenset(q)), expired) == Moves((q[0],), (q[0],))
+    assert compute_moves(held, Share(frozenset(q)), expired) == QueueMoves((q[0],), (q[0],))
     # One that somebody else has now is only dropped.
-    assert compute_moves(held, Share(frozenset({q[1]})), expired) == Moves((q[0],), ())
+    assert compute_moves(held, Share(frozenset({q[1]})), expired) == QueueMoves((q[0],), ())
 
 
 def test_a_broadcasting_client_takes_all() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.consumer.rules.start_position import AskMaxOffset, AskOffsetAt, position_from_answer, start_position
-from rmqctl.model.consuming import ConsumeFromWhere as Where
+from rmqctl.model.consumption import ConsumeFromWhere as Where
 
 
 @pytest.mark.parametrize("where", Where)

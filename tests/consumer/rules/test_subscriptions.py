@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
-from rmqctl.model.consuming import Subscription
+from rmqctl.model.group import Subscription
 
 TAG_A, TAG_B = 2598919, 2598920
 

@@ -9,10 +9,10 @@ from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.rules.reconsumed import reconsumed_at_least
-from rmqctl.rules.confirmation import Written
+from rmqctl.rules.confirmation import WrittenOffset
 
 MQ = MessageQueue("T", "broker-a", 0)
-BACK = Written(MQ, Route.SERVER_SIDE, 60, 20)
+BACK = WrittenOffset(MQ, Route.SERVER_SIDE, 60, 20)
 
 
 def _sample(*owners: tuple[str, int | None, int | None], members: tuple[str, ...] = ("c1",)) -> GroupSample:
@@ -45,10 +45,10 @@ def test_what_lies_between_the_target_and_the_last_position_before_the_turn(
 
 
 def test_a_step_forward_redelivers_nothing() -> None:
-    ahead = Written(MQ, Route.SERVER_SIDE, 60, 90)
+    ahead = WrittenOffset(MQ, Route.SERVER_SIDE, 60, 90)
     assert reconsumed_at_least(ahead, _sample(("c1", 62, 5)), [_sample(("c1", 95, 9))]) == 0
 
 
 def test_a_queue_without_any_position_tells_nothing() -> None:
-    first = Written(MQ, Route.CLIENT_PUSH, None, 20)
+    first = WrittenOffset(MQ, Route.CLIENT_PUSH, None, 20)
     assert reconsumed_at_least(first, _sample(("c1", None, 5)), [_sample(("c1", 25, 9))]) is None

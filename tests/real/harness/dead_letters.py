@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sending import OutgoingMessage
+from rmqctl.model.send_result import OutgoingMessage
 
 from .cluster import Cluster
 

@@ -18,8 +18,8 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.net.line_client import ask_line
 from rmqctl.net.line_server import LineServer
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.control.messages import Ask, AskStatus, Question
-from rmqctl.sandbox.control.server import Control
+from rmqctl.sandbox.control.messages import Ask, AskStatus, ControlRequest
+from rmqctl.sandbox.control.server import ControlServer
 from rmqctl.sandbox.control.state_file import AlreadyRunningError, StateFile, find_running, state_folder
 from rmqctl.sandbox.topics.table import Topic
 from tests.scripted import run
@@ -35,19 +35,19 @@ def _line(ask: Any, **more: Any) -> bytes:
     return json.dumps({"version": 1, "ask": ask, **more}).encode()
 
 
-async def _answer(control: Control, line: bytes) -> dict[str, Any]:
+async def _answer(control: ControlServer, line: bytes) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(await control.answer(line))
     assert result["version"] == 1
     return result
 
 
 def test_a_question_of_the_command_line_is_the_documented_line() -> None:
-    question = Question(msgspec.Raw(msgspec.json.encode(AskStatus())))
+    question = ControlRequest(msgspec.Raw(msgspec.json.encode(AskStatus())))
     assert json.loads(msgspec.json.encode(question)) == {"version": 1, "ask": {"do": "status"}}
 
 
 def test_every_question_has_an_answer() -> None:
-    control = Control(Sandbox(clock=VirtualClock()))
+    control = ControlServer(Sandbox(clock=VirtualClock()))
     assert set(control._answers) == set(Ask.__args__)  # type: ignore[attr-defined]
 
 
@@ -72,7 +72,7 @@ def test_every_question_has_an_answer() -> None:
 )
 async def test_what_cannot_be_done_is_answered_as_an_error(line: bytes, message: str) -> None:
     async with Sandbox(clock=VirtualClock()) as sandbox:
-        control = Control(sandbox)
+        control = ControlServer(sandbox)
         error = (await _answer(control, line))["error"]
         assert message in error["message"]
         assert (error["name"], error["exitCode"]) == ("USAGE", 2)
@@ -81,7 +81,7 @@ async def test_what_cannot_be_done_is_answered_as_an_error(line: bytes, message:
 
 async def test_the_clock_is_moved_and_told() -> None:
     async with Sandbox() as sandbox:
-        control = Control(sandbox)
+        control = ControlServer(sandbox)
         report = (await _answer(control, _line({"do": "advance", "milliseconds": 60_000})))["result"]
         assert report["clockAheadMs"] == 60_000
         # Two at once come one after the other.
@@ -92,7 +92,7 @@ async def test_the_clock_is_moved_and_told() -> None:
 
 async def test_down_is_answered_before_it_ends() -> None:
     async with Sandbox(clock=VirtualClock()) as sandbox:
-        control = Control(sandbox)
+        control = ControlServer(sandbox)
         assert (await _answer(control, _line({"do": "down"})))["error"] is None
         assert control.is_over.is_set()
 
@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_used_is_a_mistake(folder: Path, monkeypatch: py
 def test_a_mistake_of_our_own_is_told_to_whoever_asked(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:
-            control = Control(sandbox)
+            control = ControlServer(sandbox)
             error = (await _answer(control, _line({"do": "plan", "effect": "delay", "delay_ms": 10**400})))["error"]
             assert (error["name"], error["exitCode"]) == ("FAILED", 1)
             assert "The sandbox failed: OverflowError" in error["message"]
@@ -260,7 +260,7 @@ def test_whoever_looks_for_sandboxes_is_in_nobodys_way(folder: Path) -> None:
 
 async def test_what_a_broker_held_when_it_was_stopped_survives_a_later_power_cut() -> None:
     async with Sandbox(clock=VirtualClock()) as sandbox:
-        control, topics = Control(sandbox), sandbox.brokers["broker-a"].topics
+        control, topics = ControlServer(sandbox), sandbox.brokers["broker-a"].topics
         topics.put(Topic("T", 1, 1))
         for change in ("stop", "start", "restart"):
             await _answer(control, _line({"do": "broker", "change": change, "lose_unflushed": True}))

@@ -12,7 +12,7 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.message import iter_messages
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.groups.filters import ExpressionTable, build_filter
-from rmqctl.sandbox.groups.subscription import Subscription, parse_subscription
+from rmqctl.sandbox.groups.subscription import SubscriptionData, parse_subscription
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import send
 
@@ -45,8 +45,8 @@ def test_the_kind_without_a_name_filters_by_tags_that_it_does_not_read() -> None
     assert not accepts(TAG_CODES["TagA"])
 
 
-def _sql(expression: str, version_ms: int, topic: str = "T") -> Subscription:
-    return Subscription(topic, expression, version_ms=version_ms, expression_type="SQL92")
+def _sql(expression: str, version_ms: int, topic: str = "T") -> SubscriptionData:
+    return SubscriptionData(topic, expression, version_ms=version_ms, expression_type="SQL92")
 
 
 def _table(now_s: list[float]) -> ExpressionTable:
@@ -69,7 +69,7 @@ def test_a_groups_expression_is_the_newest_and_a_wrong_one_takes_it_away() -> No
     found = table.find("T", "G")
     assert found is not None
     assert found[0].matches({"a": "5"})
-    table.register("G", [_sql("a = 5", 2), Subscription("Tags", "TagA"), _sql("", 9, "Empty")])
+    table.register("G", [_sql("a = 5", 2), SubscriptionData("Tags", "TagA"), _sql("", 9, "Empty")])
     assert (_version(table, "Tags"), _version(table, "Empty")) == (None, None)
 
 

@@ -11,7 +11,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.groups.members import ConsumerTable
-from rmqctl.sandbox.groups.subscription import Subscription
+from rmqctl.sandbox.groups.subscription import SubscriptionData
 from rmqctl.sandbox.profile import PROFILES
 from tests.sandbox.peer import Peer, consumer_data, subscription
 
@@ -310,9 +310,9 @@ def test_what_pulls_wanted_is_not_kept_when_they_end() -> None:
     consumers = ConsumerTable(lambda: now_s[0], PROFILES["5.4.0"])
     tracemalloc.start()
     for number in range(500):
-        consumers.note_pulled(f"G{number}", Subscription("T", "*"), 1)
+        consumers.note_pulled(f"G{number}", SubscriptionData("T", "*"), 1)
     now_s[0] = 500.0
-    consumers.note_pulled("G", Subscription("T", "*"), 1)
+    consumers.note_pulled("G", SubscriptionData("T", "*"), 1)
     full_bytes = tracemalloc.get_traced_memory()[0]
     now_s[0] = 601.0
     consumers.drop_expired_pulls()

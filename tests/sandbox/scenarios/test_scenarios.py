@@ -11,8 +11,8 @@ from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.scenarios.client import ScriptedClient
-from rmqctl.sandbox.scenarios.consumer import Consumer
-from rmqctl.sandbox.scenarios.producer import Producer
+from rmqctl.sandbox.scenarios.consumer import ScenarioConsumer
+from rmqctl.sandbox.scenarios.producer import ScenarioProducer
 from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
 from rmqctl.sandbox.scenarios.table import SCENARIOS
 
@@ -106,7 +106,7 @@ async def test_consumers_go_on_after_a_restart_of_their_broker_and_leave_no_conn
         await SCENARIOS["healthy"].run(sandbox)
         broker = sandbox.brokers["broker-a"]
         await broker.restart()
-        producer = Producer(sandbox)
+        producer = ScenarioProducer(sandbox)
         for number in range(20):
             await producer.send("stock", f"after {number}")
         await producer.aclose()
@@ -137,14 +137,14 @@ async def test_a_question_that_is_never_answered_ends_in_a_while() -> None:
 
 async def test_what_was_consumed_is_counted_also_when_a_queue_changes_hands_meanwhile() -> None:
     async with Sandbox() as sandbox:
-        producer = Producer(sandbox)
+        producer = ScenarioProducer(sandbox)
         producer.create_topic("T", 1)
         for number in range(20):
             await producer.send("T", str(number))
         await producer.aclose()
         # While the first one is at work, the second one joins, which comes first by its name.
-        first = Consumer(sandbox, "b", "g", "T", work_s=1.0)
-        second = Consumer(sandbox, "a", "g", "T", work_s=1.0)
+        first = ScenarioConsumer(sandbox, "b", "g", "T", work_s=1.0)
+        second = ScenarioConsumer(sandbox, "a", "g", "T", work_s=1.0)
         sandbox.guests += [first, second]
         await first.start()
         await sandbox.advance(5)

@@ -7,14 +7,14 @@ from pathlib import Path
 from rmqctl.protocol.message import iter_messages
 from rmqctl.sandbox.storage.disk_log import DiskLog
 from rmqctl.sandbox.storage.disk_state import DiskState
-from rmqctl.sandbox.storage.record_scan import Found
+from rmqctl.sandbox.storage.record_scan import ScannedRecord
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage, PutMessageResult
 
 HOST = (bytes((127, 0, 0, 1)), 10911)
 CAPACITY_BYTES = 1 << 30
 
 
-def no_code(_: Found) -> None:
+def no_code(_: ScannedRecord) -> None:
     """Let every entry hold its tag's code."""
 
 

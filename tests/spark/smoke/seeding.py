@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.sandbox import progress, sender
 from tests.sandbox.peer import Peer, consumer_data, subscription
 

@@ -16,7 +16,7 @@ from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, snapshot_row, store_rows
 
 from .seeding import create_topic, leave, put

@@ -10,7 +10,7 @@ import pytest
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.lag.groups import count_health
-from rmqctl.pipeline.report.lag_page import Page, heat_rows, render_page, summary
+from rmqctl.pipeline.report.lag_page import LagPage, heat_rows, render_page, summary
 from rmqctl.pipeline.report.plots import lag_plot
 from tests.page.reader import PageReader
 
@@ -36,7 +36,7 @@ def _row(group: str, health: str = "STALL", **other: Any) -> dict[str, Any]:
     } | other  # fmt: skip
 
 
-def _page(*rows: dict[str, Any], lag: tuple[int | None, ...] = (10, None, 30, 40)) -> Page:
+def _page(*rows: dict[str, Any], lag: tuple[int | None, ...] = (10, None, 30, 40)) -> LagPage:
     facts = {
         "windowMs": HOUR_MS, "groupCount": len(rows), "queueCount": 2, "snapshotCount": 4,
         "windowEndTimestamp": START_MS, "sinceTimestamp": START_MS - HOUR_MS, "newestSnapshotTimestamp": START_MS,
@@ -53,7 +53,7 @@ def _page(*rows: dict[str, Any], lag: tuple[int | None, ...] = (10, None, 30, 40
         }
         for row in rows
     }
-    return Page(facts, rows, len(rows), series)
+    return LagPage(facts, rows, len(rows), series)
 
 
 def test_a_page_is_whole_and_needs_nothing_else() -> None:

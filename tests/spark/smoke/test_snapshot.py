@@ -14,7 +14,7 @@ from rmqctl.client.access import Access
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import closed_address
 
 from .seeding import create_topic, delete_before, leave, put

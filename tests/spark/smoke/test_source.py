@@ -8,7 +8,7 @@ import zlib
 import pytest
 from pyspark.errors import PySparkException
 
-from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.sandbox.sender import BORN_MS
 from tests.spark.conftest import Read
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from rmqctl.pipeline.jobs.definition import JobOptions
-from rmqctl.pipeline.jobs.lag.facts import Tasks, window_facts
+from rmqctl.pipeline.jobs.lag.facts import TaskDivision, window_facts
 from rmqctl.pipeline.jobs.lag.groups import facts_of_row, queue_of
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.lag.queue_windows import Windows
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.jobs.snapshot.job import read_samples
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, SCHEMAS, read_table, table_path
-from rmqctl.rules.health import Health, Settings, judge
+from rmqctl.rules.health import Health, HealthSettings, judge
 from rmqctl.watch.health import HealthWindow
 from rmqctl.watch.recorder import Recorder
 from tests.watch.test_rounds import WINDOW_MS, moving_cluster, watch_rounds
@@ -37,7 +37,7 @@ def test_verdicts_of_a_recording_are_those_of_the_watch(spark: SparkSession, tmp
         end_ms = found.at_ms + 1
         rows = table.where(f"unix_millis(snapshot_ts) between {end_ms - WINDOW_MS} and {found.at_ms}")
         windows = Windows(WINDOW_MS, end_ms % WINDOW_MS, found.at_ms)
-        queues = window_facts(rows, windows, Tasks(WINDOW_MS)).toArrow().to_pylist()
+        queues = window_facts(rows, windows, TaskDivision(WINDOW_MS)).toArrow().to_pylist()
         judged = {
             (row["consumer_group"], queue_of(row)): (row["status"], row["cause"], judge(facts_of_row(row)).reason)
             for row in queues
@@ -53,7 +53,7 @@ def test_verdicts_of_a_recording_are_those_of_the_watch(spark: SparkSession, tmp
 
     # The job as a whole, on the last window.
     outcome = JOB.run(spark, JobOptions(now_ms=0, tables=str(tmp_path), window="5m", limit=100))
-    window = HealthWindow(WINDOW_MS, Settings())
+    window = HealthWindow(WINDOW_MS, HealthSettings())
     samples = read_samples(JobOptions(now_ms=0, recordings=tuple(files)))
     for recorded in sorted(samples, key=lambda each: each.sample.at_ms):
         window.add(recorded)

@@ -36,15 +36,15 @@ def mark(findings: Collection[object], unchecked: Collection[object]) -> Mark:
 
 
 def unchecked_parts(
-    state: GroupState, unseen: Unknown | None, untold: Unknown | None, *, are_letters_asked: bool
+    state: GroupState, unseen: Unknown | None, unread: Unknown | None, *, are_letters_asked: bool
 ) -> Mapping[Part, str]:
     """Return the unchecked parts of a group whose members were not asked, each with its reason.
 
-    `unseen`: why the group may have members that no broker sees. `untold`: why some brokers' tables are missing.
+    `unseen`: why the group may have members that no broker sees. `unread`: why some brokers' tables are missing.
     """
     found: dict[Part, str] = {}
-    if untold is not None:
-        found[Part.BROKERS] = str(untold)
+    if unread is not None:
+        found[Part.BROKERS] = str(unread)
     if state is GroupState.ONLINE:
         found[Part.MEMBERS] = NOT_ASKED
     elif state is GroupState.UNKNOWN:

@@ -33,16 +33,16 @@ class TopicPart(Struct, frozen=True):
         return self.config is None or queue_id < self.config.read_queue_count
 
 
-class Behind(Struct, frozen=True):
+class UnreadPart(Struct, frozen=True):
     """Queues with unread messages in one broker's part of a topic: to be resumed, or restarted at the first one."""
 
     broker_name: str
     topic: str
-    read_on: tuple[int, ...]
-    begin_anew: tuple[int, ...]
+    resumed_ids: tuple[int, ...]
+    restarted_ids: tuple[int, ...]
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableQueue(Struct, frozen=True):
     """A queue that no consumer can read, and how many messages are in it."""
 
     queue_id: int
@@ -64,7 +64,7 @@ class Backlog(Struct, frozen=True):
     unreadable_count: int
     unreadable_queue_count: int
     unreadable_end: int
-    behind: tuple[Behind, ...]
+    behind: tuple[UnreadPart, ...]
     uncommitted_count: int = 0
 
 
@@ -75,19 +75,19 @@ _REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_B
 def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
     """Sum up the brokers' reports on the topics that a group consumes."""
     lag = lost = beyond_max_count = uncommitted_count = 0
-    unreadable: list[Unreadable] = []
+    unreadable: list[UnreadableQueue] = []
     found: set[Unknown | None] = set()
     behind = []
     for part in parts:
         if part.queues is None:
             found.add(part.reason or Unknown.BROKER_UNREACHABLE)
             continue
-        read_on: list[int] = []
-        begin_anew: list[int] = []
+        resumed_ids: list[int] = []
+        restarted_ids: list[int] = []
         for queue_id, queue in part.queues.items():
             consumer_offset = part.offsets.get(queue_id)
             if not part.is_readable(queue_id):
-                unreadable.append(Unreadable(queue_id, queue.message_count))
+                unreadable.append(UnreadableQueue(queue_id, queue.message_count))
             elif consumer_offset is None:
                 if queue.max_offset > queue.min_offset:
                     found.add(Unknown.NEVER_COMMITTED)
@@ -100,13 +100,13 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
                 lag += queue_lag
                 lost += queue_lost or 0
                 if queue_lag:
-                    (begin_anew if consumer_offset < queue.min_offset else read_on).append(queue_id)
+                    (restarted_ids if consumer_offset < queue.min_offset else resumed_ids).append(queue_id)
         unreadable += [
-            Unreadable(queue_id, count_unread(queue, part.offsets[queue_id]))
+            UnreadableQueue(queue_id, count_unread(queue, part.offsets[queue_id]))
             for queue_id, queue in part.cut_queues.items()
         ]
-        if read_on or begin_anew:
-            behind.append(Behind(part.broker_name, part.topic, tuple(read_on), tuple(begin_anew)))
+        if resumed_ids or restarted_ids:
+            behind.append(UnreadPart(part.broker_name, part.topic, tuple(resumed_ids), tuple(restarted_ids)))
     return Backlog(
         lag=lag,
         lost=lost,
@@ -137,10 +137,10 @@ def merge_backlogs(parts: Iterable[Backlog]) -> Backlog:
     )
 
 
-def oldest_age_ms(behind: Behind, spans: Mapping[int, ConsumeTimeSpan]) -> int | None:
+def oldest_age_ms(behind: UnreadPart, spans: Mapping[int, ConsumeTimeSpan]) -> int | None:
     """Return the age in ms of the oldest unread message in some queues, None when any queue's is unknown."""
-    ages = [spans[queue_id].head_age_ms if queue_id in spans else None for queue_id in behind.read_on]
-    ages += [spans[queue_id].oldest_age_ms if queue_id in spans else None for queue_id in behind.begin_anew]
+    ages = [spans[queue_id].head_age_ms if queue_id in spans else None for queue_id in behind.resumed_ids]
+    ages += [spans[queue_id].oldest_age_ms if queue_id in spans else None for queue_id in behind.restarted_ids]
     known = [max(0, age_ms) for age_ms in ages if age_ms is not None]
     return max(known) if known and len(known) == len(ages) else None
 

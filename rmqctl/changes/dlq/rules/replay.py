@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset({
 _LEFT_OUT_PREFIX = "TIMER_"
 
 
-class TargetKind(StrEnum):
+class ReplayTargetKind(StrEnum):
     """Where dead letters are sent: to the group's retry topic, to each letter's original topic, or to a given one."""
 
     RETRY = "RETRY"
@@ -31,16 +31,16 @@ class TargetKind(StrEnum):
     TOPIC = "TOPIC"
 
 
-class Target(Struct, frozen=True):
+class ReplayTarget(Struct, frozen=True):
     """Where dead letters are sent. `topic` is the given topic, the retry topic for RETRY, or None for ORIGIN."""
 
-    kind: TargetKind
+    kind: ReplayTargetKind
     topic: str | None
 
     @property
     def is_retry(self) -> bool:
         """Tell whether only the group itself consumes them again."""
-        return self.kind is TargetKind.RETRY
+        return self.kind is ReplayTargetKind.RETRY
 
     def topic_of(self, properties: Mapping[str, str]) -> str | None:
         """Return the topic that a dead letter is sent to.
@@ -48,18 +48,20 @@ class Target(Struct, frozen=True):
         Returns None where it does not record its origin, which ORIGIN and RETRY need: it is the target, or the topic
         that the consumer sees.
         """
-        if self.kind is TargetKind.TOPIC:
+        if self.kind is ReplayTargetKind.TOPIC:
             return self.topic
         origin = origin_topic(properties)
-        return origin if origin is None or self.kind is TargetKind.ORIGIN else self.topic
+        return origin if origin is None or self.kind is ReplayTargetKind.ORIGIN else self.topic
 
 
-def retry_target(group: str) -> Target:
+def retry_target(group: str) -> ReplayTarget:
     """Return the retry topic of a group as a target."""
-    return Target(TargetKind.RETRY, f"{RETRY_PREFIX}{group}")
+    return ReplayTarget(ReplayTargetKind.RETRY, f"{RETRY_PREFIX}{group}")
 
 
-def replay_properties(properties: Mapping[str, str], target: Target, *, mark: str, message_id: str) -> dict[str, str]:
+def replay_properties(
+    properties: Mapping[str, str], target: ReplayTarget, *, mark: str, message_id: str
+) -> dict[str, str]:
     """Return the properties of the message that is sent.
 
     Keys, tags, the application's own properties and the ids of the first copy are kept. A dead letter without a unique

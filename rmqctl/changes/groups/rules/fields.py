@@ -24,7 +24,7 @@ _POLICY_HINT = (
 )
 
 
-class Field(Struct, frozen=True):
+class ConfigField(Struct, frozen=True):
     """One field of SubscriptionGroupConfig: its default at a broker, and the range of a number."""
 
     default: Any
@@ -32,24 +32,24 @@ class Field(Struct, frozen=True):
     highest: int = _INT_MAX
 
 
-FIELDS: Mapping[str, Field] = {
-    "consumeEnable": Field(True),
-    "consumeFromMinEnable": Field(True),
-    "consumeBroadcastEnable": Field(True),
-    "consumeMessageOrderly": Field(False),
-    "retryQueueNums": Field(1),
-    "retryMaxTimes": Field(16),
-    "groupRetryPolicy": Field({"type": "CUSTOMIZED"}),
-    "brokerId": Field(0, highest=_LONG_MAX),
-    "whichBrokerWhenConsumeSlowly": Field(1, highest=_LONG_MAX),
-    "notifyConsumerIdsChangedEnable": Field(True),
-    "groupSysFlag": Field(0),
-    "consumeTimeoutMinute": Field(15, lowest=1),
-    ATTRIBUTES: Field({}),
+FIELDS: Mapping[str, ConfigField] = {
+    "consumeEnable": ConfigField(True),
+    "consumeFromMinEnable": ConfigField(True),
+    "consumeBroadcastEnable": ConfigField(True),
+    "consumeMessageOrderly": ConfigField(False),
+    "retryQueueNums": ConfigField(1),
+    "retryMaxTimes": ConfigField(16),
+    "groupRetryPolicy": ConfigField({"type": "CUSTOMIZED"}),
+    "brokerId": ConfigField(0, highest=_LONG_MAX),
+    "whichBrokerWhenConsumeSlowly": ConfigField(1, highest=_LONG_MAX),
+    "notifyConsumerIdsChangedEnable": ConfigField(True),
+    "groupSysFlag": ConfigField(0),
+    "consumeTimeoutMinute": ConfigField(15, lowest=1),
+    ATTRIBUTES: ConfigField({}),
 }
 
 
-class Changes(Struct, frozen=True):
+class ConfigChanges(Struct, frozen=True):
     """What is to be set: `values` by field, `attributes` (5.x) by name, None for one that is removed."""
 
     values: Mapping[str, Any] = {}
@@ -68,7 +68,7 @@ class Changes(Struct, frozen=True):
         return tuple(f"--set {each}" for each in changed)
 
 
-def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> Changes:
+def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> ConfigChanges:
     """Parse FIELD=VALUE, +ATTRIBUTE=VALUE and -ATTRIBUTE; `given` has fields with their own option, None if unset.
 
     Raises UsageError for an unknown field, an invalid value, and a field that is set twice.
@@ -92,7 +92,7 @@ def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> Changes:
         if name in values:
             raise UsageError(f"{name} is set twice.")
         values[name] = _checked(name, _parse(name, text, said), said)
-    return Changes(values, attributes)
+    return ConfigChanges(values, attributes)
 
 
 def _require_field(name: str) -> None:
@@ -146,7 +146,7 @@ def default_config(known: Collection[str]) -> dict[str, Any]:
     return {name: field.default for name, field in FIELDS.items() if name in known}
 
 
-def changed(before: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+def changed(before: Mapping[str, Any], changes: ConfigChanges) -> dict[str, Any]:
     """Return a configuration with just these changes; fields unknown to this version of rmqctl are kept."""
     target = {**before, **changes.values}
     if changes.attributes:
@@ -160,7 +160,7 @@ def taken_back(before: Mapping[str, Any], target: Mapping[str, Any], now: Mappin
     values = {name: _value(before, name) for name in differing_names(before, target) if name != ATTRIBUTES}
     had, got = before.get(ATTRIBUTES) or {}, target.get(ATTRIBUTES) or {}
     attributes = {name: had.get(name) for name in {**had, **got} if had.get(name) != got.get(name)}
-    return changed(now, Changes(values, attributes))
+    return changed(now, ConfigChanges(values, attributes))
 
 
 def request_body(group: str, before: Mapping[str, Any] | None, target: Mapping[str, Any]) -> dict[str, Any]:

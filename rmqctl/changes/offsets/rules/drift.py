@@ -13,13 +13,13 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
 
 
-class Now(Struct, frozen=True):
+class CurrentState(Struct, frozen=True):
     """The situation when a plan is to be applied, under the plan's own field names.
 
     `offsets` are the stored offsets of the plan's queues, None where none is stored; queues that could not be read are
     missing. `routes` are the ways that would be chosen now, by broker name. `bounds` are the smallest and the next
     offset of the plan's queues, where they were read; `store_times_ms` are the store times of the first messages at
-    their targets. `lacking_config` are brokers without a configuration of the group, `untold_config` brokers that did
+    their targets. `lacking_config` are brokers without a configuration of the group, `unread_config` brokers that did
     not report it.
     """
 
@@ -32,18 +32,18 @@ class Now(Struct, frozen=True):
     routes: Mapping[str, Route]
     bounds: Mapping[MessageQueue, tuple[int, int]] = {}
     lacking_config: Collection[str] = ()
-    untold_config: Collection[str] = ()
+    unread_config: Collection[str] = ()
     store_times_ms: Mapping[MessageQueue, int] = {}
 
 
-class Moved(Struct, frozen=True):
+class ConsumedCount(Struct, frozen=True):
     """How many messages, in how many queues, a running group consumed since the plan; this is not drift."""
 
     message_count: int
     queue_count: int
 
 
-def find_drift(plan: Plan, now: Now, *, strict: bool) -> list[str]:
+def find_drift(plan: Plan, now: CurrentState, *, strict: bool) -> list[str]:
     """Return a sentence for every change that invalidates the plan; an empty list when the plan is still valid.
 
     Queues of a running group advance: only a queue whose offset went back, or passed its target, is drift. A queue that
@@ -53,7 +53,7 @@ def find_drift(plan: Plan, now: Now, *, strict: bool) -> list[str]:
     return [*_group_drift(plan, now), *_broker_drift(plan, now), *_queue_drift(plan, now, strict=strict)]
 
 
-def count_moved(plan: Plan, now: Now) -> Moved:
+def count_moved(plan: Plan, now: CurrentState) -> ConsumedCount:
     """Return how far the queues have advanced since the plan, except those that are already at their target."""
     moves = [
         after - item.before
@@ -65,10 +65,10 @@ def count_moved(plan: Plan, now: Now) -> Moved:
         and after > item.before
         and (item.before == item.target or (after != item.target and not is_there(item, after)))
     ]
-    return Moved(sum(moves), len(moves))
+    return ConsumedCount(sum(moves), len(moves))
 
 
-def _group_drift(plan: Plan, now: Now) -> Iterator[str]:
+def _group_drift(plan: Plan, now: CurrentState) -> Iterator[str]:
     if now.state is not plan.state:
         yield f"The group was {plan.state} and is {now.state}."
         return
@@ -80,7 +80,7 @@ def _group_drift(plan: Plan, now: Now) -> Iterator[str]:
             yield f"The {what} was {before or 'unknown'} and is {after or 'unknown'}."
 
 
-def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
+def _broker_drift(plan: Plan, now: CurrentState) -> Iterator[str]:
     for name, address in plan.brokers.items():
         if name not in now.brokers:
             yield f"Broker {name} is not registered or does not answer."
@@ -93,7 +93,7 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
                 yield f"Broker {name} was to be changed by {route}, and now by {now.routes[name]}."
         if name in now.lacking_config and name in plan.configured_at:
             yield f"Group {plan.group} was configured at {name} and no longer is."
-        elif name in now.untold_config and name in plan.configured_at:
+        elif name in now.unread_config and name in plan.configured_at:
             yield f"Group {plan.group} was configured at {name}, which did not report whether it still is."
     topics = {topic for topic, _ in plan.read_queue_counts}
     places = plan.read_queue_counts.keys() | {place for place in now.read_queue_counts if place[0] in topics}
@@ -103,7 +103,7 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
             yield f"Topic {topic} had {counted(before, 'queue')} at {name} and has {after}."
 
 
-def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
+def _queue_drift(plan: Plan, now: CurrentState, *, strict: bool) -> Iterator[str]:
     for item in plan.items:
         # Offsets of popped queues advance by themselves, and decide nothing.
         if item.mq.broker_name not in now.brokers or item.route in (Route.UNSEEN, Route.POP_ACK):
@@ -118,7 +118,7 @@ def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
             yield f"{item.mq}: {sentence}"
 
 
-def _out_of_bounds(item: PlanItem, now: Now) -> str | None:
+def _out_of_bounds(item: PlanItem, now: CurrentState) -> str | None:
     """Return why the queue is not the plan's any more, or no longer has a message at the target.
 
     An end that went back also shows this where no offset was stored: the topic was deleted and created again, or its
@@ -145,7 +145,7 @@ def _out_of_bounds(item: PlanItem, now: Now) -> str | None:
     return None
 
 
-def compared_times(plan: Plan, now: Now) -> list[PlanItem]:
+def compared_times(plan: Plan, now: CurrentState) -> list[PlanItem]:
     """Return the items whose message at the target shows whether the queue is still the plan's.
 
     An end that went back shows it too, until as many messages are written again. A target at the end has no message.

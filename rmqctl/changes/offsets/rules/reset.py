@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.model.queue import MessageQueue
 
 
-class Aim(StrEnum):
+class TargetKind(StrEnum):
     """How a target is found."""
 
     TIME = "TIME"
@@ -26,19 +26,19 @@ class Aim(StrEnum):
 NONE_STORED = "RocketMQ cannot delete a single offset: -1 is stored, which brokers and clients treat as none"
 
 
-class Spec(Struct, frozen=True):
+class TargetSpec(Struct, frozen=True):
     """The requested target: `value` is the time in ms, the offset, or the number of messages; `words` describe it.
 
     `ago_ms`: the time is counted back from now, so `value` is known only once the brokers have reported their time.
     """
 
-    aim: Aim
+    kind: TargetKind
     value: int = 0
     words: str = ""
     ago_ms: int | None = None
 
 
-class QueueFacts(Struct, frozen=True):
+class ResetFacts(Struct, frozen=True):
     """The facts by which a target is chosen. `current` is the stored offset, None when none is stored.
 
     `found` is the offset of the first message stored at the requested time or later. `given` is another group's or a
@@ -53,7 +53,7 @@ class QueueFacts(Struct, frozen=True):
     given: int | None = None
 
 
-class Choice(Struct, frozen=True):
+class TargetOffset(Struct, frozen=True):
     """The offset to store; None where the queue is left unchanged, or (with `is_removed`) loses its offset.
 
     `note` explains either case.
@@ -69,7 +69,7 @@ class Choice(Struct, frozen=True):
         return self.target is None and not self.is_removed
 
 
-class Range(NamedTuple):
+class CountRange(NamedTuple):
     """A number of messages within bounds, which are equal when the number is known."""
 
     low: int
@@ -81,15 +81,15 @@ class Range(NamedTuple):
         return self.low if self.low == self.high else None
 
 
-class Effects(Struct, frozen=True):
+class ResetEffects(Struct, frozen=True):
     """Numbers of messages that are redelivered, never delivered, and deleted unread; None without a stored offset."""
 
-    reconsumed: Range | None
-    skipped: Range | None
+    reconsumed: CountRange | None
+    skipped: CountRange | None
     lost: int | None
 
 
-class Ahead(Struct, frozen=True):
+class MemberLead(Struct, frozen=True):
     """What members have pulled and consumed of a queue past the stored offset.
 
     They have pulled the messages below `pulled_to`, and consumed at most `consumed_count` of those. `first_unfinished`
@@ -101,48 +101,48 @@ class Ahead(Struct, frozen=True):
     first_unfinished: int | None = None
 
 
-def choose_target(spec: Spec, facts: QueueFacts) -> Choice:
+def choose_target(spec: TargetSpec, facts: ResetFacts) -> TargetOffset:
     """Return the target of a queue, which is always an existing message or the end.
 
     Brokers would store any number; from an offset outside the queue, clients are sent to the nearer end.
     """
-    match spec.aim:
-        case Aim.EARLIEST:
-            return Choice(facts.min_offset)
-        case Aim.LATEST:
-            return Choice(facts.max_offset)
-        case Aim.TIME:
+    match spec.kind:
+        case TargetKind.EARLIEST:
+            return TargetOffset(facts.min_offset)
+        case TargetKind.LATEST:
+            return TargetOffset(facts.max_offset)
+        case TargetKind.TIME:
             wanted = facts.max_offset if facts.found is None else facts.found
-        case Aim.OFFSET:
+        case TargetKind.OFFSET:
             wanted = spec.value
-        case Aim.SHIFT if facts.current is not None:
+        case TargetKind.SHIFT if facts.current is not None:
             wanted = facts.current + spec.value
-        case Aim.CURRENT if facts.current is not None:
+        case TargetKind.CURRENT if facts.current is not None:
             wanted = facts.current
-        case Aim.GIVEN if facts.given is not None:
+        case TargetKind.GIVEN if facts.given is not None:
             wanted = facts.given
-        case Aim.GIVEN:
-            return Choice(None, "no offset was given")
-        case Aim.BEFORE if facts.given is not None:
+        case TargetKind.GIVEN:
+            return TargetOffset(None, "no offset was given")
+        case TargetKind.BEFORE if facts.given is not None:
             wanted = facts.given
-        case Aim.BEFORE if facts.current is None:
-            return Choice(None, "no offset is stored, as before")
-        case Aim.BEFORE:
-            return Choice(None, NONE_STORED, is_removed=True)
+        case TargetKind.BEFORE if facts.current is None:
+            return TargetOffset(None, "no offset is stored, as before")
+        case TargetKind.BEFORE:
+            return TargetOffset(None, NONE_STORED, is_removed=True)
         case _:
-            return Choice(None, "no offset is stored")
+            return TargetOffset(None, "no offset is stored")
     if wanted < facts.min_offset:
         if wanted < 0 or facts.min_offset == 0:
-            return Choice(facts.min_offset, f"limited to the first message, {facts.min_offset}")
-        return Choice(facts.min_offset, f"{wanted} is deleted: {facts.min_offset} is the first one left")
+            return TargetOffset(facts.min_offset, f"limited to the first message, {facts.min_offset}")
+        return TargetOffset(facts.min_offset, f"{wanted} is deleted: {facts.min_offset} is the first one left")
     if wanted > facts.max_offset:
-        return Choice(facts.max_offset, f"{wanted} is not written yet: {facts.max_offset} is the end")
-    return Choice(wanted)
+        return TargetOffset(facts.max_offset, f"{wanted} is not written yet: {facts.max_offset} is the end")
+    return TargetOffset(wanted)
 
 
 def find_effects(
-    before: int | None, target: int | None, min_offset: int, max_offset: int, ahead: Ahead | None = None
-) -> Effects:
+    before: int | None, target: int | None, min_offset: int, max_offset: int, ahead: MemberLead | None = None
+) -> ResetEffects:
     """Return the effects of a queue's change on messages that still exist.
 
     Without `ahead`, exactly the messages below the stored offset are consumed. With it, some messages past that offset
@@ -151,17 +151,17 @@ def find_effects(
     """
     lost = None if before is None else max(0, min(min_offset, max_offset) - before)
     if before is None or target is None:
-        return Effects(None, None, lost)
+        return ResetEffects(None, None, lost)
     had, gets = _within(before, min_offset, max_offset), _within(target, min_offset, max_offset)
     again, passed = max(0, had - gets), max(0, gets - had)
     if ahead is None or before == target:  # nothing is written then, and members continue unchanged
-        return Effects(Range(again, again), Range(passed, passed), lost)
+        return ResetEffects(CountRange(again, again), CountRange(passed, passed), lost)
     pulled_to = max(had, _within(ahead.pulled_to, min_offset, max_offset))
     consumed_count = min(ahead.consumed_count, pulled_to - had)
     more = min(consumed_count, max(0, pulled_to - gets))
     is_one_open = ahead.first_unfinished is not None and had <= ahead.first_unfinished < gets
     surely = max(passed - consumed_count, int(is_one_open), 0)
-    return Effects(Range(again, again + more), Range(surely, passed), lost)
+    return ResetEffects(CountRange(again, again + more), CountRange(surely, passed), lost)
 
 
 def _within(offset: int, min_offset: int, max_offset: int) -> int:

@@ -13,7 +13,7 @@ from rmqctl.model.progress import Unknown
 from rmqctl.text.words import listed
 
 
-class Situation(Struct, frozen=True):
+class GroupSituation(Struct, frozen=True):
     """The state of a group. None as `consume_type` or `message_model`: members differ or do not report it.
 
     `languages` are those of its members; `unseen_reason` says why the group may have members although none is visible.
@@ -32,7 +32,7 @@ class Situation(Struct, frozen=True):
     unheard_reason: Unknown | None = None
 
 
-def require_resettable(situation: Situation, *, assume_offline: bool, is_server_side: Collection[bool]) -> None:
+def require_resettable(situation: GroupSituation, *, assume_offline: bool, is_server_side: Collection[bool]) -> None:
     """Raise RefusedError for a group whose offsets brokers cannot change, or whose clients would not notice.
 
     `is_server_side` has, for each broker of the change, whether it sends clients to an offset itself.
@@ -65,7 +65,7 @@ def require_resettable(situation: Situation, *, assume_offline: bool, is_server_
             raise RefusedError(sentence, hint="Stop all members first, or all members of one kind.")
 
 
-def choose_route(situation: Situation, *, assume_offline: bool, is_server_side: bool) -> Route:
+def choose_route(situation: GroupSituation, *, assume_offline: bool, is_server_side: bool) -> Route:
     """Return the route for one broker, for a group that require_resettable() accepts."""
     is_offline = situation.state is GroupState.EMPTY or (assume_offline and situation.state is GroupState.UNKNOWN)
     if is_offline:
@@ -78,7 +78,7 @@ def is_cpp_only(languages: Collection[str]) -> bool:
     return set(languages) == {CPP}
 
 
-def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Consequence, ...]:
+def describe_routes(situation: GroupSituation, routes: Collection[Route]) -> tuple[Consequence, ...]:
     """Return the consequences of each route for the group."""
     found: list[Consequence] = []
     if Route.BROKER_WRITE in routes:

@@ -14,7 +14,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.names import DELAY_TOPIC
 from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of
 from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, replace_partitions, table_path
@@ -22,7 +22,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import is_pattern
 
 from .report import SHOWN_COUNT, audit_notes, audit_outcome
-from .start import Found, fetch_audit_start
+from .start import AuditStart, fetch_audit_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,11 +59,11 @@ async def _look(client: Client, options: JobOptions) -> None:
         await fetch_route(client, options.trace_topic)
 
 
-def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     return audit(spark, options)
 
 
-def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _TRACES_AFTER_S) -> Outcome:
+def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _TRACES_AFTER_S) -> JobResult:
     """Read topics and traces, write the table when a folder is given, and return what was found.
 
     Group offsets are read first, and traces at least `traces_after_s` seconds later: a message before a group's offset
@@ -76,14 +76,14 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     clock = SystemClock()
     asked_s = clock.monotonic_s()
 
-    async def ask() -> Found:
+    async def ask() -> AuditStart:
         async with await access.connect() as client:
             return await fetch_audit_start(client, topics, options.traces(), options.now_ms)
 
     found = asyncio.run(ask())
     ending_ms = until_ms + _MARGIN_MS
     read_until_ms = ending_ms if ending_ms < options.now_ms else None
-    span = rows.Span(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS, read_until_ms)
+    span = rows.AuditSpan(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS, read_until_ms)
     read = partial(_read, spark, access, since_ms=since_ms - _MARGIN_MS)
     kept = []
 
@@ -121,7 +121,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         for frame in reversed(kept):
             frame.unpersist()
     notes = audit_notes(outcome, found, options, has_messages=stored_count > 0)
-    return Outcome(
+    return JobResult(
         rows=outcome.rows, row_count=outcome.row_count, facts=outcome.facts, written=written, notes=tuple(notes)
     )
 
@@ -149,7 +149,7 @@ def _renamed(frame: DataFrame, names: DataFrame) -> DataFrame:
     return frame.join(F.broadcast(names), "topic").select(F.col("full_topic").alias("topic"), *others)
 
 
-def _full_groups(spark: SparkSession, deliveries: DataFrame, found: Found) -> DataFrame:
+def _full_groups(spark: SparkSession, deliveries: DataFrame, found: AuditStart) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     full = _client_names({group for _, group, _ in found.groups})
@@ -159,7 +159,7 @@ def _full_groups(spark: SparkSession, deliveries: DataFrame, found: Found) -> Da
     )
 
 
-def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[Written, ...]:
+def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[WrittenTable, ...]:
     """Replace the hours that brokers still retain completely; a partly deleted hour would only lose rows."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
@@ -170,7 +170,7 @@ def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple
     whole = windows.where(hour_ms >= held_since_ms).select(*(part.split()[0] for part in SCHEMAS[AUDIT].split(", ")))
     whole = whole.observe(written, F.count(F.lit(1)).alias("row_count"))
     replace_partitions(whole, path, PARTITIONS[AUDIT])
-    return (Written(path, written.get.get("row_count", 0)),)
+    return (WrittenTable(path, written.get.get("row_count", 0)),)
 
 
 JOB = Job(
@@ -178,21 +178,21 @@ JOB = Job(
     takes=frozenset({"topics", "groups", "since", "until", "tables", "trace_topic"}),
     needs=frozenset({"topics"}),
     fields=(
-        Field("windowStart", "WINDOW", Kind.TIME),
-        Field("topic", "TOPIC"),
-        Field("tier", "TIER"),
-        Field("group", "GROUP"),
-        Field("state", "STATE"),
-        Field("count", "COUNT", Kind.NUMBER),
-        Field("distinctCount", "DISTINCT", Kind.NUMBER, is_wide=True),
-        Field("duplicateCount", "DUPLICATES", Kind.NUMBER),
-        Field("lostCount", "LOST", Kind.NUMBER),
-        Field("waitingCount", "WAITING", Kind.NUMBER),
-        Field("failedCount", "FAILED", Kind.NUMBER),
-        Field("filteredCount", "FILTERED", Kind.NUMBER, is_wide=True),
-        Field("unknownCount", "UNKNOWN", Kind.NUMBER),
-        Field("p50LatencyMs", "P50", Kind.DURATION, gives_way=True),
-        Field("p99LatencyMs", "P99", Kind.DURATION, gives_way=True),
+        ReportField("windowStart", "WINDOW", ValueKind.TIME),
+        ReportField("topic", "TOPIC"),
+        ReportField("tier", "TIER"),
+        ReportField("group", "GROUP"),
+        ReportField("state", "STATE"),
+        ReportField("count", "COUNT", ValueKind.NUMBER),
+        ReportField("distinctCount", "DISTINCT", ValueKind.NUMBER, is_wide=True),
+        ReportField("duplicateCount", "DUPLICATES", ValueKind.NUMBER),
+        ReportField("lostCount", "LOST", ValueKind.NUMBER),
+        ReportField("waitingCount", "WAITING", ValueKind.NUMBER),
+        ReportField("failedCount", "FAILED", ValueKind.NUMBER),
+        ReportField("filteredCount", "FILTERED", ValueKind.NUMBER, is_wide=True),
+        ReportField("unknownCount", "UNKNOWN", ValueKind.NUMBER),
+        ReportField("p50LatencyMs", "P50", ValueKind.DURATION, gives_way=True),
+        ReportField("p99LatencyMs", "P99", ValueKind.DURATION, gives_way=True),
     ),
     asks_cluster=always,
     check=_check,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.pipeline.jobs.definition import JobOptions, Outcome
+from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted
 
-from .start import Found
+from .start import AuditStart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from .rows import Span
+    from .rows import AuditSpan
 
 SHOWN_COUNT = 20
 
@@ -34,7 +34,7 @@ _COUNTS = {
 _SUMMED = ("count", "duplicate_count", "lost_count", "waiting_count", "failed_count", "unknown_count")
 
 
-def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, span: Span) -> Outcome:
+def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, span: AuditSpan) -> JobResult:
     """Return rows and facts of the selected groups, the worst rows first."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
@@ -72,7 +72,7 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
         **{name: total(tier, column) for name, (tier, column) in _FACTS.items()},
         "samples": [_sample(row) for row in samples.collect()],
     }
-    return Outcome(
+    return JobResult(
         rows=[_item(row) for row in shown.limit(options.limit or SHOWN_COUNT).collect()],
         row_count=sum(row.row_count for row in found),
         facts=facts,
@@ -142,7 +142,7 @@ _TOLD = {
 }
 
 
-def audit_notes(outcome: Outcome, found: Found, options: JobOptions, *, has_messages: bool) -> list[str]:
+def audit_notes(outcome: JobResult, found: AuditStart, options: JobOptions, *, has_messages: bool) -> list[str]:
     """Return notes that explain the numbers."""
     facts = outcome.facts
     notes = []

@@ -38,7 +38,7 @@ DELIVERED = "broker_name string, queue_id int, delivered_offset bigint"
 _ACCURACY = 10_000
 
 
-class Span(Struct, frozen=True):
+class AuditSpan(Struct, frozen=True):
     """Windows of messages born from since_ms to until_ms, both whole hours.
 
     Brokers retain all messages since held_since_ms: windows that start before it are CUT. Windows that end after
@@ -107,7 +107,7 @@ def published_messages(publications: DataFrame, decisions: DataFrame) -> DataFra
     )
 
 
-def held_back(held: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
+def held_back(held: DataFrame, delivered: DataFrame, span: AuditSpan) -> DataFrame:
     """Return one row per message that brokers hold back until it is due: topic, id, is_ahead, is_later.
 
     `held` has the columns HELD, `delivered` has DELIVERED. Messages with is_ahead will still be delivered. Messages
@@ -148,7 +148,7 @@ def deliveries_by_message(deliveries: DataFrame) -> DataFrame:
     return counts.groupBy("id").agg(F.collect_list(one).alias("deliveries"))
 
 
-def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
+def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFrame, span: AuditSpan) -> DataFrame:
     """Return one row per message that was sent or stored, with its window, the window's state, and its `fate`.
 
     Stored messages have the fate null. A sent message that is not stored is LOST, WAITING (delayed, or too new), FAILED

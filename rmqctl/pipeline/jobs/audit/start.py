@@ -15,7 +15,7 @@ from rmqctl.client.core import Client
 from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group
 from rmqctl.model.route import ClusterInfo
-from rmqctl.pipeline.jobs.retained import fetch_held_since, fetch_retained
+from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retained
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.message_filters.tags import parse_tags
 
@@ -26,7 +26,7 @@ Delivered = tuple[str, int, int]
 Group = tuple[str, str, list[str] | None]
 
 
-class Found(Struct, frozen=True):
+class AuditStart(Struct, frozen=True):
     """What brokers report before messages are read; `held_topics` are the topics in which they hold messages back."""
 
     offsets: list[Offset]
@@ -37,7 +37,7 @@ class Found(Struct, frozen=True):
     delivered: list[Delivered]
 
 
-async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> Found:
+async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> AuditStart:
     """Ask brokers for all that an audit needs. Raises their errors, because partial answers would mislead."""
     cluster = await fetch_cluster(client)
     offsets = await _fetch_offsets(client, cluster, frozenset(topics))
@@ -46,7 +46,7 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: 
     for failure in retained.failures.values():
         raise failure.error
     spans = [span for each in retained.spans.values() for span in each]
-    return Found(
+    return AuditStart(
         offsets=offsets,
         groups=await _fetch_groups(client, cluster, sorted({(topic, group) for topic, _, _, group, _ in offsets})),
         held_since_ms=await fetch_held_since(client, spans, now_ms),

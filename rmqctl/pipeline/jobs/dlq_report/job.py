@@ -19,8 +19,8 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written, always
-from rmqctl.pipeline.jobs.retained import fetch_held_since, fetch_retained
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
+from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retained
 from rmqctl.pipeline.source.options import options_of
 from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
@@ -89,7 +89,7 @@ async def _ask(client: Client, options: JobOptions) -> _Found:
     )
 
 
-def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     from . import rows
@@ -135,7 +135,7 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
         ],
         "twice": twice,
     }
-    return Outcome(
+    return JobResult(
         rows=items, row_count=totals.rows, facts=facts, written=written,
         notes=tuple(_notes(facts, items, totals.rows, found, options)), failures=found.failures,
     )  # fmt: skip
@@ -158,7 +158,7 @@ def _read(
     return spark.read.format(FORMAT).schema(schema).options(**given).load()
 
 
-def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[Written, ...]:
+def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[WrittenTable, ...]:
     """Replace the hours that brokers still retain completely; a partly deleted hour would only lose rows."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
@@ -169,7 +169,7 @@ def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple
     names = (part.split()[0] for part in SCHEMAS[DEAD_LETTERS].split(", "))
     whole = letters.where(hour_ms >= held_since_ms).select(*names).repartition(*partitions)
     replace_partitions(whole.observe(written, F.count(F.lit(1)).alias("row_count")), path, partitions)
-    return (Written(path, written.get.get("row_count", 0)),)
+    return (WrittenTable(path, written.get.get("row_count", 0)),)
 
 
 async def _last_results(
@@ -263,8 +263,8 @@ def _told(since_ms: int, until_ms: int, found: _Found) -> dict[str, Any]:
 
 
 def _nothing(
-    found: _Found, options: JobOptions, since_ms: int, until_ms: int, written: tuple[Written, ...] = ()
-) -> Outcome:
+    found: _Found, options: JobOptions, since_ms: int, until_ms: int, written: tuple[WrittenTable, ...] = ()
+) -> JobResult:
     whose = f" of {' '.join(options.groups)}" if options.groups else ""
     when = " in that time" if options.since is not None or options.until is not None else ""
     if found.topic_count:
@@ -274,7 +274,7 @@ def _nothing(
     note = f"There are no dead letters{whose}{when}: {why}."
     facts = {**_told(since_ms, until_ms, found), "deadLetterCount": 0, "groupCount": 0, "twiceCount": 0}
     facts |= {"byHour": [], "twice": []}
-    return Outcome(row_count=0, facts=facts, written=written, notes=(note,), failures=found.failures)
+    return JobResult(row_count=0, facts=facts, written=written, notes=(note,), failures=found.failures)
 
 
 def _notes(
@@ -305,20 +305,20 @@ JOB = Job(
     name="dlq-report",
     takes=frozenset({"groups", "since", "until", "tables", "trace_topic"}),
     fields=(
-        Field("group", "GROUP"),
-        Field("originTopic", "ORIGIN"),
-        Field("tags", "TAG"),
-        Field("reason", "REASON"),
-        Field("count", "COUNT", Kind.NUMBER),
-        Field("messageCount", "MESSAGES", Kind.NUMBER, is_wide=True),
-        Field("mostReconsumeTimes", "RECONSUMED", Kind.NUMBER),
-        Field("maxReconsumeTimes", "MAX-RECONSUME", Kind.NUMBER, is_wide=True),
-        Field("firstStoreTimestamp", "FIRST", Kind.TIME, is_wide=True),
-        Field("lastStoreTimestamp", "LAST", Kind.TIME, gives_way=True),
-        Field("lastResult", "RESULT", is_wide=True),
-        Field("place", "NEWEST"),
-        Field("keys", "KEYS", gives_way=True),
-        Field("excerpt", "BODY", is_wide=True),
+        ReportField("group", "GROUP"),
+        ReportField("originTopic", "ORIGIN"),
+        ReportField("tags", "TAG"),
+        ReportField("reason", "REASON"),
+        ReportField("count", "COUNT", ValueKind.NUMBER),
+        ReportField("messageCount", "MESSAGES", ValueKind.NUMBER, is_wide=True),
+        ReportField("mostReconsumeTimes", "RECONSUMED", ValueKind.NUMBER),
+        ReportField("maxReconsumeTimes", "MAX-RECONSUME", ValueKind.NUMBER, is_wide=True),
+        ReportField("firstStoreTimestamp", "FIRST", ValueKind.TIME, is_wide=True),
+        ReportField("lastStoreTimestamp", "LAST", ValueKind.TIME, gives_way=True),
+        ReportField("lastResult", "RESULT", is_wide=True),
+        ReportField("place", "NEWEST"),
+        ReportField("keys", "KEYS", gives_way=True),
+        ReportField("excerpt", "BODY", is_wide=True),
     ),
     asks_cluster=always,
     check=_check,

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.pipeline.tables.hours import HOUR_MS, partition_columns
-from rmqctl.rules.dead_letters import GivenUp
+from rmqctl.rules.dead_letters import DeadLetterReason
 
 # The columns of format("rocketmq") that are read for dead letters.
 MESSAGES = (
@@ -31,10 +31,10 @@ def dead_letters(messages: DataFrame) -> DataFrame:
 
     limit = told("MAX_RECONSUME_TIMES").try_cast("int")
     reason = (
-        F.when(limit.isNotNull() & (F.col("reconsume_times") >= limit), GivenUp.MAX_RECONSUME_TIMES.value)
-        .when(F.col("reconsume_times") > 1, GivenUp.AFTER_RETRIES.value)
-        .when(F.col("reconsume_times") == 1, GivenUp.FIRST_FAILURE.value)
-        .when(told("RETRY_TOPIC").isNull() & told("DLQ_ORIGIN_TOPIC").isNull(), GivenUp.SENT_THERE.value)
+        F.when(limit.isNotNull() & (F.col("reconsume_times") >= limit), DeadLetterReason.MAX_RECONSUME_TIMES.value)
+        .when(F.col("reconsume_times") > 1, DeadLetterReason.AFTER_RETRIES.value)
+        .when(F.col("reconsume_times") == 1, DeadLetterReason.FIRST_FAILURE.value)
+        .when(told("RETRY_TOPIC").isNull() & told("DLQ_ORIGIN_TOPIC").isNull(), DeadLetterReason.SENT_THERE.value)
     )
     return messages.select(
         "store_ts",

@@ -17,9 +17,9 @@ from rmqctl.rules.allocate import AllocationError, Assignment, Options, sort_cli
 from rmqctl.rules.allocate.strategies import canonical_name
 from rmqctl.text.words import counted
 from rmqctl.whatif.allocation import Trial, try_strategy
-from rmqctl.whatif.changes import Changes, QueueChange, apply_changes, parse_names_or_count, parse_queue_change
+from rmqctl.whatif.changes import QueueChange, TrialChanges, apply_changes, parse_names_or_count, parse_queue_change
+from rmqctl.whatif.group_snapshot import GroupSnapshot
 from rmqctl.whatif.outcome import Spread, Work
-from rmqctl.whatif.scene import Scene
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ _NAMED = re.compile(r"([+-])\s*(client|broker):(\S+)")
 _QUEUES = re.compile(r"queues\s*([+=-])\s*(\d+)", re.ASCII)
 
 
-class State(StrEnum):
+class TrialState(StrEnum):
     """The result of a row: tried, refused (impossible strategy or change), or skipped (group not known well enough)."""
 
     TRIED = "TRIED"
@@ -46,7 +46,7 @@ class State(StrEnum):
     SKIPPED = "SKIPPED"
 
 
-class Skip(StrEnum):
+class SkipReason(StrEnum):
     """Why a group was skipped."""
 
     NO_OWNERS = "NO_OWNERS"
@@ -65,7 +65,7 @@ class NamedChange(Struct, frozen=True):
     """A change and its name; the same change always has the same name."""
 
     name: str
-    changes: Changes
+    changes: TrialChanges
 
 
 class QueueRow(Struct, frozen=True):
@@ -80,7 +80,7 @@ class QueueRow(Struct, frozen=True):
 class HeldGroup(Struct, frozen=True):
     """A group whose queue owners are all known; `owners` omits queues without an owner. A lag may be None."""
 
-    scene: Scene
+    snapshot: GroupSnapshot
     owners: Mapping[MessageQueue, str]
     lag: Mapping[MessageQueue, int | None]
 
@@ -88,7 +88,7 @@ class HeldGroup(Struct, frozen=True):
 class SkippedGroup(Struct, frozen=True):
     """A group that cannot be tried, and the reason."""
 
-    reason: Skip
+    reason: SkipReason
     text: str
 
 
@@ -105,15 +105,15 @@ def parse_change(text: str) -> NamedChange:
     """
     parts = [part.strip() for part in re.split(r"\sand\s", text.strip())]
     if parts == ["none"]:
-        return NamedChange("none", Changes())
-    changes, names = Changes(), []
+        return NamedChange("none", TrialChanges())
+    changes, names = TrialChanges(), []
     for part in parts:
         changes, name = _with_part(changes, part, text)
         names.append(name)
     return NamedChange(" and ".join(names), changes)
 
 
-def _with_part(changes: Changes, part: str, text: str) -> tuple[Changes, str]:
+def _with_part(changes: TrialChanges, part: str, text: str) -> tuple[TrialChanges, str]:
     found = _QUEUES.fullmatch(part)
     if found is not None:
         if changes.queues is not None:
@@ -136,7 +136,7 @@ def _with_part(changes: Changes, part: str, text: str) -> tuple[Changes, str]:
     return _with_item(changes, sign, kind, int(digits)), f"{sign}{counted(int(digits), kind)}"
 
 
-def _with_item(changes: Changes, sign: str, kind: str, item: str | int) -> Changes:
+def _with_item(changes: TrialChanges, sign: str, kind: str, item: str | int) -> TrialChanges:
     field = f"{'add' if sign == '+' else 'remove'}_{kind}s"
     return replace(changes, **{field: (*getattr(changes, field), item)})
 
@@ -157,19 +157,19 @@ def read_group(rows: Iterable[QueueRow]) -> HeldGroup | SkippedGroup:
         for row in queues.values()
     ]
     if not shared:
-        return SkippedGroup(Skip.NO_OWNERS, "No client held any of its queues.")
+        return SkippedGroup(SkipReason.NO_OWNERS, "No client held any of its queues.")
     unknown = sum(row.client_id is None and row.is_held is None for row in shared)
     if unknown:
         text = f"It is unknown who held {unknown} of its {counted(len(shared), 'queue')}."
-        return SkippedGroup(Skip.OWNERS_UNKNOWN, text)
+        return SkippedGroup(SkipReason.OWNERS_UNKNOWN, text)
     several = sum(row.client_id is None and row.is_held is True for row in shared)
     if several:
         queues = counted(len(shared), "queue")
         text = f"Several clients held {several} of its {queues} at the same time, and snapshots do not name them."
-        return SkippedGroup(Skip.SEVERAL_OWNERS, text)
+        return SkippedGroup(SkipReason.SEVERAL_OWNERS, text)
     owners = {row.mq: row.client_id for row in shared if row.client_id is not None}
-    scene = Scene(tuple(row.mq for row in shared), tuple(sort_client_ids(set(owners.values()))))
-    return HeldGroup(scene, owners, {row.mq: row.lag for row in shared})
+    snapshot = GroupSnapshot(tuple(row.mq for row in shared), tuple(sort_client_ids(set(owners.values()))))
+    return HeldGroup(snapshot, owners, {row.mq: row.lag for row in shared})
 
 
 def try_group(
@@ -183,19 +183,19 @@ def try_group(
     for change in changes:
         work = Work(lag=group.lag)
         try:
-            new = set(apply_changes(group.scene, change.changes).queues) - set(group.scene.queues)
+            new = set(apply_changes(group.snapshot, change.changes).queues) - set(group.snapshot.queues)
             work = replace(work, lag={**group.lag, **dict.fromkeys(new, 0)})
         except (NotFoundError, UsageError):
             pass  # the row of each strategy reports it
         for strategy in strategies:
-            row = {"strategy": strategy, "change": change.name, "topics": list(group.scene.topics)}
+            row = {"strategy": strategy, "change": change.name, "topics": list(group.snapshot.topics)}
             try:
                 trial = try_strategy(
-                    group.scene, change.changes, strategy, Options(), current=_AS_HELD, work=work, custom=custom
+                    group.snapshot, change.changes, strategy, Options(), current=_AS_HELD, work=work, custom=custom
                 )
             except (AllocationError, NotFoundError, UsageError) as error:
                 code = Refusal.STRATEGY if isinstance(error, AllocationError) else Refusal.CHANGE
-                yield row | {"state": State.REFUSED.value, "reason_code": code.value, "reason": _told(error)}
+                yield row | {"state": TrialState.REFUSED.value, "reason_code": code.value, "reason": _told(error)}
             else:
                 yield row | _tried(trial, work)
 
@@ -225,8 +225,8 @@ def _tried(trial: Trial, work: Work) -> dict[str, Any]:
     codes = list(dict.fromkeys(concern.code for concern in trial.concerns))
     lag = [share.lag for share in outcome.clients]
     return {
-        "state": State.TRIED.value,
-        "queue_count": len(trial.scene.queues),
+        "state": TrialState.TRIED.value,
+        "queue_count": len(trial.snapshot.queues),
         "client_count": len(outcome.after),
         "least_queues": int(after.queues.least),
         "most_queues": int(after.queues.most),
@@ -312,7 +312,7 @@ def _rows_of(
     if isinstance(group, SkippedGroup):
         topics = sorted({queue["topic"] for queue in queues})
         count = len({(queue["topic"], queue["broker_name"], queue["queue_id"]) for queue in queues})
-        skipped = {"state": State.SKIPPED.value, "reason_code": group.reason.value, "reason": group.text}
+        skipped = {"state": TrialState.SKIPPED.value, "reason_code": group.reason.value, "reason": group.text}
         yield item | skipped | {"topics": topics, "queue_count": count}
         return
     for row in try_group(group, strategies, changes):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, SCHEMAS
 
-from .fleet import NamedChange, State, try_batches
+from .fleet import NamedChange, TrialState, try_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -86,8 +86,8 @@ def summarise(results: DataFrame) -> DataFrame:
     """Return one row per strategy and change: numbers of groups, imbalance, moves."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    is_tried = F.col("state") == State.TRIED.value
-    is_refused = F.col("state") == State.REFUSED.value
+    is_tried = F.col("state") == TrialState.TRIED.value
+    is_refused = F.col("state") == TrialState.REFUSED.value
     return (
         results.where(is_tried | is_refused)
         .groupBy("strategy", "change")
@@ -114,7 +114,7 @@ def find_worst(results: DataFrame, count: int) -> DataFrame:
     order = (F.desc_nulls_last("queue_imbalance"), F.desc_nulls_last("lag_imbalance"), "consumer_group", "cluster")
     place = F.row_number().over(Window.partitionBy("strategy", "change").orderBy(*order))
     # Sorting moves every column, so only the needed ones are kept.
-    tried = results.where(F.col("state") == State.TRIED.value).select("strategy", "change", *_WORST)
+    tried = results.where(F.col("state") == TrialState.TRIED.value).select("strategy", "change", *_WORST)
     return tried.withColumn("place", place).where(F.col("place") <= count)
 
 
@@ -122,7 +122,7 @@ def name_groups(results: DataFrame) -> DataFrame:
     """Return each group once: its name, when its snapshot was taken, why it was skipped."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    is_skipped = F.col("state") == State.SKIPPED.value
+    is_skipped = F.col("state") == TrialState.SKIPPED.value
     return results.select(
         "cluster", "consumer_group", F.unix_millis("snapshot_ts").alias("snapshot_ms"),
         F.when(is_skipped, F.col("reason_code")).alias("skip_code"), F.when(is_skipped, F.col("reason")).alias("skip"),

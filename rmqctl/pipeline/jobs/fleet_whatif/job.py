@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.tables.schemas import (
     ALLOC_WHATIF,
     OFFSET_SNAPSHOTS,
@@ -19,7 +19,7 @@ from rmqctl.pipeline.tables.schemas import (
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted, listed
-from rmqctl.whatif.trying import require_known
+from rmqctl.whatif.trials import require_known
 
 from .fleet import CHANGES, STRATEGIES, NamedChange, parse_change, strategy_name
 from .frames import (
@@ -74,7 +74,7 @@ def _span(options: JobOptions) -> tuple[int, int | None]:
     return since_ms, until_ms
 
 
-def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     from pyspark.sql import functions as F  # noqa: N812
 
     strategies = [strategy_name(word) for word in options.strategies or STRATEGIES]
@@ -92,7 +92,7 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
         # Compute it here, once: otherwise two branches of one plan would each compute it.
         row_count = results.count()
         _write(spark, results, hours, options)
-        written = Written(table_path(options.tables, ALLOC_WHATIF), row_count)
+        written = WrittenTable(table_path(options.tables, ALLOC_WHATIF), row_count)
         return _outcome(results, [(name, change.name) for change in changes for name in strategies], written, options)
     finally:
         results.unpersist()
@@ -138,7 +138,9 @@ def _read(spark: SparkSession, options: JobOptions, name: str) -> DataFrame:
     return read_table(spark, table_path(options.tables, name), SCHEMAS[name])
 
 
-def _outcome(results: DataFrame, order: Sequence[tuple[str, str]], written: Written, options: JobOptions) -> Outcome:
+def _outcome(
+    results: DataFrame, order: Sequence[tuple[str, str]], written: WrittenTable, options: JobOptions
+) -> JobResult:
     summaries = {(row.strategy, row.change): row.asDict() for row in summarise(results).collect()}
     worst: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in sorted(find_worst(results, _WORST_COUNT).collect(), key=lambda row: row.place):
@@ -157,7 +159,7 @@ def _outcome(results: DataFrame, order: Sequence[tuple[str, str]], written: Writ
         "newestSnapshotTimestampIso": iso_time(max(times_ms, default=None)),
         "skipped": _skipped(skipped, options.limit or _SKIPPED_COUNT),
     }
-    return Outcome(
+    return JobResult(
         rows=rows[: options.limit], row_count=len(rows), facts=facts, written=(written,),
         notes=_notes(facts, skipped),
     )  # fmt: skip
@@ -220,19 +222,19 @@ JOB = Job(
     takes=frozenset({"tables", "groups", "topics", "since", "until", "strategies", "changes"}),
     needs=frozenset({"tables"}),
     fields=(
-        Field("strategy", "STRATEGY"),
-        Field("change", "CHANGE"),
-        Field("groupCount", "GROUPS", Kind.NUMBER),
-        Field("refusedCount", "REFUSED", Kind.NUMBER),
-        Field("queueImbalanceMean", "QUEUE IMBALANCE", Kind.NUMBER),
-        Field("queueImbalanceMax", "QUEUE MAX", Kind.NUMBER, gives_way=True),
-        Field("lagImbalanceMean", "LAG IMBALANCE", Kind.NUMBER),
-        Field("lagImbalanceMax", "LAG MAX", Kind.NUMBER, gives_way=True),
-        Field("movedCount", "MOVED", Kind.NUMBER, gives_way=True),
-        Field("movedShare", "MOVED SHARE", Kind.NUMBER),
-        Field("worstGroup", "WORST GROUP"),
-        Field("idleClientCount", "IDLE", Kind.NUMBER, is_wide=True),
-        Field("refusal", "REFUSAL", is_wide=True),
+        ReportField("strategy", "STRATEGY"),
+        ReportField("change", "CHANGE"),
+        ReportField("groupCount", "GROUPS", ValueKind.NUMBER),
+        ReportField("refusedCount", "REFUSED", ValueKind.NUMBER),
+        ReportField("queueImbalanceMean", "QUEUE IMBALANCE", ValueKind.NUMBER),
+        ReportField("queueImbalanceMax", "QUEUE MAX", ValueKind.NUMBER, gives_way=True),
+        ReportField("lagImbalanceMean", "LAG IMBALANCE", ValueKind.NUMBER),
+        ReportField("lagImbalanceMax", "LAG MAX", ValueKind.NUMBER, gives_way=True),
+        ReportField("movedCount", "MOVED", ValueKind.NUMBER, gives_way=True),
+        ReportField("movedShare", "MOVED SHARE", ValueKind.NUMBER),
+        ReportField("worstGroup", "WORST GROUP"),
+        ReportField("idleClientCount", "IDLE", ValueKind.NUMBER, is_wide=True),
+        ReportField("refusal", "REFUSAL", is_wide=True),
     ),
     check=_check,
     run=_run,

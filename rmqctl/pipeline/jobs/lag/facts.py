@@ -51,7 +51,7 @@ def sample_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
     )  # fmt: skip
 
 
-class Tasks(NamedTuple):
+class TaskDivision(NamedTuple):
     """How work is divided: into time ranges of one length, each split by queue into part_count parts.
 
     Each part is a task, which has all rows of a queue in its windows, and writes one file per hour.
@@ -62,16 +62,18 @@ class Tasks(NamedTuple):
     part_count: int = 1
 
 
-def share_out(row_count: int, unit_ms: int, unit_count: int, core_count: int) -> Tasks:
+def share_out(row_count: int, unit_ms: int, unit_count: int, core_count: int) -> TaskDivision:
     """Return tasks for time units that must stay whole: enough for all cores, none too large, few small ones."""
     most_count = max(1, row_count // _SMALL_ROWS)
     together = -(-unit_count // most_count)
     stretch_count = -(-unit_count // together)
     part_count = max(-(-row_count // (stretch_count * _TASK_ROWS)), -(-min(core_count, most_count) // stretch_count))
-    return Tasks(unit_ms * together, stretch_count, part_count)
+    return TaskDivision(unit_ms * together, stretch_count, part_count)
 
 
-def window_facts(snapshots: DataFrame, windows: Windows, tasks: Tasks, names: Sequence[str] | None = None) -> DataFrame:
+def window_facts(
+    snapshots: DataFrame, windows: Windows, tasks: TaskDivision, names: Sequence[str] | None = None
+) -> DataFrame:
     """Return one row per queue and window from rows of offset_snapshots, with the columns queue_windows.MADE.
 
     `names` limits the columns. Rows are shuffled once.
@@ -94,7 +96,7 @@ def window_facts(snapshots: DataFrame, windows: Windows, tasks: Tasks, names: Se
     )
 
 
-def trend_rows(snapshots: DataFrame, windows: Windows, tasks: Tasks) -> DataFrame:
+def trend_rows(snapshots: DataFrame, windows: Windows, tasks: TaskDivision) -> DataFrame:
     """Return the rows of the table lag_trend."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, Verdict, find_stuck, judge, judge_group
+from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, QueueVerdict, find_stuck, judge, judge_group
 from rmqctl.text.times import iso_time
 
 # A row of queue_windows.MADE.
@@ -52,7 +52,9 @@ def _with_clusters(queues: Iterable[Row]) -> list[Row]:
 
 def _group_row(cluster: str | None, group: str, queues: Sequence[Row]) -> dict[str, Any]:
     by_queue = {queue_of(row): row for row in queues}
-    verdict = judge_group({mq: Verdict(Health(row["status"]), Cause(row["cause"]), "") for mq, row in by_queue.items()})
+    verdict = judge_group(
+        {mq: QueueVerdict(Health(row["status"]), Cause(row["cause"]), "") for mq, row in by_queue.items()}
+    )
     worst = max((by_queue[mq] for mq in verdict.worst), key=lambda row: row["behind_last"] or 0)
     lag = [row["lag_last"] for row in queues]
     topics, members = _topics(queues), _members(queues)

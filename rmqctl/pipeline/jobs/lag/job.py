@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqctl.errors import UsageError
 from rmqctl.page.file import replace_file, require_file
-from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written
-from rmqctl.pipeline.report.lag_page import Page, render_page
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
+from rmqctl.pipeline.report.lag_page import LagPage, render_page
 from rmqctl.pipeline.session import require_modules
 from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.pipeline.tables.schemas import (
@@ -23,14 +23,14 @@ from rmqctl.pipeline.tables.schemas import (
     replace_partitions,
     table_path,
 )
-from rmqctl.rules.health import Settings
+from rmqctl.rules.health import HealthSettings
 from rmqctl.text.durations import parse_duration_ms, short_duration
 from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
-from .facts import Tasks, share_out, taken_between, trend_rows, window_facts
+from .facts import TaskDivision, share_out, taken_between, trend_rows, window_facts
 from .groups import count_health, group_rows, group_series
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _HOUR = re.compile(r"/dt=(\d{4}-\d\d-\d\d)/hr=(\d{1,2})/")
 
 
-class Span(NamedTuple):
+class LagSpan(NamedTuple):
     """The examined time: whole windows from `since_ms` to `until_ms`; the last window ends at `end_ms`.
 
     `now_ms` is the latest time at which there could be a sample: that of the last one, or the requested end.
@@ -59,12 +59,12 @@ class Span(NamedTuple):
     end_ms: int
     now_ms: int
 
-    def begun_with(self, oldest_ms: int, length_ms: int) -> Span:
+    def begun_with(self, oldest_ms: int, length_ms: int) -> LagSpan:
         """Return the span without the windows and hours before the oldest sample."""
         return self._replace(since_ms=max(self.since_ms, _floor_ms(oldest_ms, max(length_ms, HOUR_MS))))
 
 
-class Seen(NamedTuple):
+class SampleExtent(NamedTuple):
     """The numbers of rows and moments, and the oldest moment, or None without rows."""
 
     row_count: int
@@ -88,7 +88,7 @@ def window_ms(options: JobOptions) -> int:
     return found
 
 
-def span_of(options: JobOptions, newest_ms: int) -> Span:
+def span_of(options: JobOptions, newest_ms: int) -> LagSpan:
     """Return the time to examine: by default 24 hours, or one window if longer, up to the newest sample.
 
     It is widened to whole windows and hours, so that complete parts of the table are replaced. Raises UsageError.
@@ -100,7 +100,7 @@ def span_of(options: JobOptions, newest_ms: int) -> Span:
         raise UsageError("--since is not before --until." if options.until else "--since is after the last snapshot.")
     unit_ms = max(length_ms, HOUR_MS)
     until_ms = _floor_ms(end_ms - 1, unit_ms) + unit_ms
-    return Span(_floor_ms(since_ms, unit_ms), until_ms, end_ms, newest_ms if options.until is None else end_ms)
+    return LagSpan(_floor_ms(since_ms, unit_ms), until_ms, end_ms, newest_ms if options.until is None else end_ms)
 
 
 def _floor_ms(at_ms: int, unit_ms: int) -> int:
@@ -122,25 +122,25 @@ def _check(options: JobOptions) -> None:
         require_modules({"matplotlib": "Matplotlib"})
 
 
-def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     with _batches_by_rows(spark):
         return _judge(spark, options)
 
 
-def _judge(spark: SparkSession, options: JobOptions) -> Outcome:
+def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     from .queue_windows import Windows
 
     length_ms = window_ms(options)
     table = read_table(spark, table_path(options.tables, OFFSET_SNAPSHOTS), SCHEMAS[OFFSET_SNAPSHOTS])
     newest_ms = _newest_ms(table)
     if newest_ms is None:
-        return Outcome(row_count=0, notes=("There are no snapshots. Take one with rmqctl pipeline run snapshot.",))
+        return JobResult(row_count=0, notes=("There are no snapshots. Take one with rmqctl pipeline run snapshot.",))
     span = span_of(options, newest_ms)
     rows = taken_between(table, span.since_ms, span.until_ms)
     seen = _seen(rows)
     if seen.oldest_ms is None:
         between = f"between {iso_time(span.since_ms)} and {iso_time(span.until_ms)}"
-        return Outcome(row_count=0, notes=(f"There are no snapshots {between}.",))
+        return JobResult(row_count=0, notes=(f"There are no snapshots {between}.",))
     span = span.begun_with(seen.oldest_ms, length_ms)
     chosen = _chosen(rows, options)
     core_count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -168,7 +168,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> Outcome:
         written.append(_write_page(rows, all_windows, groups, facts, options))
     limit = options.limit or _ROWS
     most_count = max((row["sample_count"] for row in queues), default=0)
-    return Outcome(
+    return JobResult(
         rows=groups[:limit],
         row_count=len(groups),
         facts=facts,
@@ -207,13 +207,13 @@ def _newest_ms(table: DataFrame) -> int | None:
     return None
 
 
-def _seen(rows: DataFrame) -> Seen:
+def _seen(rows: DataFrame) -> SampleExtent:
     from pyspark.sql import functions as F  # noqa: N812
 
     at_ms, count = F.unix_millis("snapshot_ts").alias("at_ms"), F.count(F.lit(1)).alias("row_count")
     moments = rows.groupBy("snapshot_ts").agg(count).select(at_ms, "row_count")
     found = moments.agg(F.sum("row_count"), F.count(F.lit(1)), F.min("at_ms")).collect()[0]
-    return Seen(found[0] or 0, found[1], found[2])
+    return SampleExtent(found[0] or 0, found[1], found[2])
 
 
 def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataFrame]:
@@ -234,7 +234,7 @@ def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataF
     return choose
 
 
-def _write(trend: DataFrame, options: JobOptions) -> Written:
+def _write(trend: DataFrame, options: JobOptions) -> WrittenTable:
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -242,19 +242,19 @@ def _write(trend: DataFrame, options: JobOptions) -> Written:
     rows = Observation("lag")
     trend = trend.observe(rows, F.count(F.lit(1)).alias("count"))
     replace_partitions(trend, path, PARTITIONS[LAG_TREND])
-    return Written(path, rows.get["count"])
+    return WrittenTable(path, rows.get["count"])
 
 
 def _write_page(
     rows: DataFrame, windows: Windows, groups: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
     options: JobOptions,
-) -> Written:  # fmt: skip
+) -> WrittenTable:  # fmt: skip
     from pyspark.sql import functions as F  # noqa: N812
 
     drawn = groups[: min(options.limit or _DRAWN, _DRAWN)]
     names = {row["group"] for row in drawn}
     of_drawn = rows.where(F.col("consumer_group").isin(*names))
-    facts_of_drawn = window_facts(of_drawn, windows, Tasks(windows.length_ms))
+    facts_of_drawn = window_facts(of_drawn, windows, TaskDivision(windows.length_ms))
     trend = facts_of_drawn.toArrow().to_pylist() if names else []
     series = {
         (row["cluster"], row["group"]): group_series(
@@ -265,12 +265,12 @@ def _write_page(
         for row in drawn
     }
     path = str(options.html)
-    replace_file(path, render_page(Page(facts, groups[: max(options.limit or 0, _LISTED)], len(groups), series)))
-    return Written(path)
+    replace_file(path, render_page(LagPage(facts, groups[: max(options.limit or 0, _LISTED)], len(groups), series)))
+    return WrittenTable(path)
 
 
 def _facts(
-    span: Span, seen: Seen, newest_ms: int, length_ms: int, groups: Sequence[Mapping[str, Any]]
+    span: LagSpan, seen: SampleExtent, newest_ms: int, length_ms: int, groups: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     times = {
         "since": span.since_ms,
@@ -296,7 +296,7 @@ def _facts(
 
 def _notes(options: JobOptions, most_count: int, more_count: int) -> list[str]:
     notes = []
-    if most_count < Settings().least_count:
+    if most_count < HealthSettings().least_count:
         window = short_duration(window_ms(options))
         notes.append(
             f"No queue has more than {counted(most_count, 'snapshot')} in the last {window}; use a longer --window."
@@ -315,22 +315,22 @@ JOB = Job(
     check=_check,
     run=_run,
     fields=(
-        Field("group", "GROUP"),
-        Field("cluster", "CLUSTER", is_wide=True),
-        Field("health", "HEALTH"),
-        Field("queueCount", "QUEUES", Kind.NUMBER, gives_way=True),
-        Field("lag", "LAG", Kind.NUMBER),
-        Field("lagAtStart", "LAG BEFORE", Kind.NUMBER, is_wide=True),
-        Field("slopeMsgsPerS", "LAG/S", Kind.NUMBER),
-        Field("produceMsgsPerS", "IN/S", Kind.NUMBER, is_wide=True),
-        Field("consumeMsgsPerS", "OUT/S", Kind.NUMBER, is_wide=True),
-        Field("etaMs", "CAUGHT UP IN", Kind.DURATION, gives_way=True),
-        Field("stuckCount", "STUCK", Kind.NUMBER),
-        Field("lagSkew", "SKEW", Kind.NUMBER, is_wide=True),
-        Field("memberLagSkew", "MEMBER SKEW", Kind.NUMBER, is_wide=True),
-        Field("clientCount", "CLIENTS", Kind.NUMBER, is_wide=True),
-        Field("ownerChangeCount", "OWNER CHANGES", Kind.NUMBER, gives_way=True),
-        Field("worstQueue", "WORST QUEUE"),
-        Field("reason", "WHY", is_sentence=True),
+        ReportField("group", "GROUP"),
+        ReportField("cluster", "CLUSTER", is_wide=True),
+        ReportField("health", "HEALTH"),
+        ReportField("queueCount", "QUEUES", ValueKind.NUMBER, gives_way=True),
+        ReportField("lag", "LAG", ValueKind.NUMBER),
+        ReportField("lagAtStart", "LAG BEFORE", ValueKind.NUMBER, is_wide=True),
+        ReportField("slopeMsgsPerS", "LAG/S", ValueKind.NUMBER),
+        ReportField("produceMsgsPerS", "IN/S", ValueKind.NUMBER, is_wide=True),
+        ReportField("consumeMsgsPerS", "OUT/S", ValueKind.NUMBER, is_wide=True),
+        ReportField("etaMs", "CAUGHT UP IN", ValueKind.DURATION, gives_way=True),
+        ReportField("stuckCount", "STUCK", ValueKind.NUMBER),
+        ReportField("lagSkew", "SKEW", ValueKind.NUMBER, is_wide=True),
+        ReportField("memberLagSkew", "MEMBER SKEW", ValueKind.NUMBER, is_wide=True),
+        ReportField("clientCount", "CLIENTS", ValueKind.NUMBER, is_wide=True),
+        ReportField("ownerChangeCount", "OWNER CHANGES", ValueKind.NUMBER, gives_way=True),
+        ReportField("worstQueue", "WORST QUEUE"),
+        ReportField("reason", "WHY", is_sentence=True),
     ),
 )

@@ -31,15 +31,15 @@ TAKEN = (
 _NONE = np.iinfo(np.int64).min
 
 
-class Numbers(NamedTuple):
+class NumberColumn(NamedTuple):
     """Integers or floats; unknown ones are 0 and not `known`."""
 
     values: Any
     known: Bools
 
-    def take(self, rows: Ints | Bools) -> Numbers:
+    def take(self, rows: Ints | Bools) -> NumberColumn:
         """Return the numbers of some rows."""
-        return Numbers(self.values[rows], self.known[rows])
+        return NumberColumn(self.values[rows], self.known[rows])
 
 
 class QueueSamples(NamedTuple):
@@ -53,24 +53,26 @@ class QueueSamples(NamedTuple):
     place: Ints
     cluster: Ints
     at_ms: Ints
-    consumer: Numbers
-    max: Numbers
-    min: Numbers
-    behind: Numbers
+    consumer: NumberColumn
+    max: NumberColumn
+    min: NumberColumn
+    behind: NumberColumn
     is_beyond_max: Bools
-    lag: Numbers
-    last_ms: Numbers
-    held: Numbers
+    lag: NumberColumn
+    last_ms: NumberColumn
+    held: NumberColumn
     is_none_stored: Bools
     client: Ints
 
     def take(self, rows: Ints | Bools) -> QueueSamples:
         """Return some rows."""
-        columns: list[Any] = [column.take(rows) if isinstance(column, Numbers) else column[rows] for column in self]
+        columns: list[Any] = [
+            column.take(rows) if isinstance(column, NumberColumn) else column[rows] for column in self
+        ]
         return QueueSamples(*columns)
 
 
-class Names:
+class NameColumn:
     """The names of all rows: each distinct one, and its index per row. -1 means no name."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
@@ -97,8 +99,8 @@ def texts(names: Mapping[str, int], numbers: Ints) -> pa.Array:
     return pa.array(list(names), pa.string()).take(pa.array(numbers, mask=numbers < 0))
 
 
-class Stretches:
-    """Stretches of consecutive rows that belong together; every stretch has a row."""
+class RowRuns:
+    """Runs of consecutive rows that belong together; every run has a row."""
 
     def __init__(self, starts: Ints, count: int) -> None:
         self.starts = starts
@@ -141,22 +143,22 @@ class Stretches:
         """Return whether each stretch has a row in the mask."""
         return np.logical_or.reduceat(mask, self.starts)
 
-    def lowest(self, values: Ints, mask: Bools) -> Numbers:
+    def lowest(self, values: Ints, mask: Bools) -> NumberColumn:
         """Return the lowest value of each stretch in the mask, unknown without one."""
         found = np.minimum.reduceat(np.where(mask, values, np.iinfo(np.int64).max), self.starts)
         return known_where(found, self.any(mask))
 
-    def highest(self, values: Ints, mask: Bools) -> Numbers:
+    def highest(self, values: Ints, mask: Bools) -> NumberColumn:
         """Return the highest value of each stretch in the mask, unknown without one."""
         return known_where(np.maximum.reduceat(np.where(mask, values, _NONE), self.starts), self.any(mask))
 
 
-def known_where(values: Ints, known: Bools) -> Numbers:
+def known_where(values: Ints, known: Bools) -> NumberColumn:
     """Return values, with 0 for unknown ones."""
-    return Numbers(np.where(known, values, 0), known)
+    return NumberColumn(np.where(known, values, 0), known)
 
 
-def at_rows(values: Ints, rows: Ints) -> Numbers:
+def at_rows(values: Ints, rows: Ints) -> NumberColumn:
     """Return the values at these rows; unknown for a row out of range."""
     known = (rows >= 0) & (rows < len(values))
     return known_where(values[np.where(known, rows, 0)], known)
@@ -168,7 +170,7 @@ def encode(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(place, "names", batch.column(place).dictionary_encode())
 
 
-def samples_of(table: pa.Table, names: Names) -> QueueSamples:
+def samples_of(table: pa.Table, names: NameColumn) -> QueueSamples:
     """Return the rows of a table with the columns TAKEN, in their order."""
     numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
@@ -197,19 +199,21 @@ def samples_of(table: pa.Table, names: Names) -> QueueSamples:
     )
 
 
-def _numbers(column: pa.ChunkedArray) -> Numbers:
+def _numbers(column: pa.ChunkedArray) -> NumberColumn:
     known = column.is_valid().to_numpy()
     values = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return Numbers(values, known)
+    return NumberColumn(values, known)
 
 
-def _behind(consumer: Numbers, max_: Numbers, min_: Numbers, is_none_stored: Bools) -> tuple[Numbers, Bools]:
+def _behind(
+    consumer: NumberColumn, max_: NumberColumn, min_: NumberColumn, is_none_stored: Bools
+) -> tuple[NumberColumn, Bools]:
     """Return Observation.behind and is_beyond_max of each row."""
     has_both = consumer.known & max_.known
     is_beyond_max = has_both & (consumer.values > max_.values)
     tells = has_both & ~is_beyond_max
     is_empty = is_none_stored & ~consumer.known & min_.known & max_.known & (min_.values == max_.values)
-    return Numbers(np.where(tells, max_.values - consumer.values, 0), tells | is_empty), is_beyond_max
+    return NumberColumn(np.where(tells, max_.values - consumer.values, 0), tells | is_empty), is_beyond_max
 
 
 def _by_cluster(queue: Ints, cluster: Ints, count: int) -> tuple[Ints, Ints]:
@@ -242,7 +246,7 @@ def in_order(samples: QueueSamples) -> QueueSamples:
     return samples.take(order[np.append(~is_same, True)])
 
 
-def of_one_log(samples: QueueSamples, stretches: Stretches) -> tuple[QueueSamples, Stretches, Bools]:
+def of_one_log(samples: QueueSamples, stretches: RowRuns) -> tuple[QueueSamples, RowRuns, Bools]:
     """Return the rows of each stretch that rules.health.of_one_log keeps, and whether it drops any."""
     before = stretches.previous(samples.max.known)
     is_anew = samples.max.known & (before >= 0) & (samples.max.values < samples.max.values[before])
@@ -252,4 +256,4 @@ def of_one_log(samples: QueueSamples, stretches: Stretches) -> tuple[QueueSample
     stays = stretches.since(np.maximum(stretches.last(is_anew), stretches.starts))
     sizes = stretches.count(stays)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    return samples.take(stays), Stretches(starts, int(stays.sum())), has_gone_back
+    return samples.take(stays), RowRuns(starts, int(stays.sum())), has_gone_back

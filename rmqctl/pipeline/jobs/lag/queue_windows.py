@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rmqctl.rules.health import Cause, QueueFacts, Settings, find_stuck, judge
+from rmqctl.rules.health import Cause, HealthSettings, QueueFacts, find_stuck, judge
 
 from .queue_samples import (
-    Names,
-    Numbers,
+    NameColumn,
+    NumberColumn,
     QueueSamples,
-    Stretches,
+    RowRuns,
     at_rows,
     encode,
     in_order,
@@ -56,7 +56,7 @@ _RULES = {
     Cause.LAG_NEVER_FALLS: 5,
     Cause.LAG_FALLS: 5,
 }
-_DEFAULTS = Settings()
+_DEFAULTS = HealthSettings()
 _BATCH_ROWS = 50_000
 # Results below this are exact; the rest of 64 bits is room for intermediate products.
 _EXACT = 2.0**61
@@ -92,12 +92,12 @@ def _freeze() -> None:
 
 
 def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
-    every_name = Names(table.column("names"))
+    every_name = NameColumn(table.column("names"))
     samples = in_order(samples_of(table, every_name))
     window = (samples.at_ms - windows.offset_ms) // windows.length_ms
     is_new = np.ones(len(window), np.bool_)
     is_new[1:] = (samples.queue[1:] != samples.queue[:-1]) | (window[1:] != window[:-1])
-    stretches = Stretches(np.flatnonzero(is_new), len(is_new))
+    stretches = RowRuns(np.flatnonzero(is_new), len(is_new))
     starts_ms = window[stretches.starts] * windows.length_ms + windows.offset_ms
     until_ms = np.minimum(starts_ms + windows.length_ms, windows.until_ms)
     owners = _owners(samples, stretches, every_name.clients)
@@ -120,12 +120,12 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
 
 
 def _arrow(column: Any) -> Any:
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberColumn):
         return pa.array(column.values, mask=~column.known)
     return pa.array(column) if isinstance(column, np.ndarray) else column
 
 
-def _named(names: Names, samples: QueueSamples) -> dict[str, Any]:
+def _named(names: NameColumn, samples: QueueSamples) -> dict[str, Any]:
     """Return the columns that name the queues of some samples."""
     places = [column.take(pa.array(samples.place)) for column in names.places]
     return {
@@ -138,7 +138,7 @@ def _named(names: Names, samples: QueueSamples) -> dict[str, Any]:
 # Facts
 
 
-def _queue_facts(samples: QueueSamples, stretches: Stretches, until_ms: Ints) -> dict[str, Any]:
+def _queue_facts(samples: QueueSamples, stretches: RowRuns, until_ms: Ints) -> dict[str, Any]:
     """Return the fields of QueueFacts, except has_max_gone_back, which of_one_log returns."""
     at_ms, consumer, behind, is_beyond_max = samples.at_ms, samples.consumer, samples.behind, samples.is_beyond_max
     known, tells = behind.known, behind.known | is_beyond_max | samples.is_none_stored
@@ -174,28 +174,28 @@ def _queue_facts(samples: QueueSamples, stretches: Stretches, until_ms: Ints) ->
     }
 
 
-def _lag(samples: QueueSamples, stretches: Stretches) -> dict[str, Any]:
+def _lag(samples: QueueSamples, stretches: RowRuns) -> dict[str, Any]:
     """Return the lag as counted by `offset show`: at the first and the last sample, the maximum, the mean."""
     behind = samples.behind
     # A queue without waiting messages has a lag of 0, even without a committed offset.
     known = samples.lag.known | (behind.known & (behind.values == 0))
     count = stretches.count(known)
     sums = stretches.sum(samples.lag.values.astype(np.float64))
-    lag = Numbers(samples.lag.values, known)
+    lag = NumberColumn(samples.lag.values, known)
     with np.errstate(invalid="ignore"):
         mean = sums / count
     return {
         "lag_first": lag.take(stretches.starts),
         "lag_last": lag.take(stretches.ends),
         "lag_max": stretches.highest(lag.values, known),
-        "lag_avg": Numbers(mean, count > 0),
+        "lag_avg": NumberColumn(mean, count > 0),
     }
 
 
 # The trend
 
 
-def _trend(samples: QueueSamples, stretches: Stretches) -> dict[str, Any]:
+def _trend(samples: QueueSamples, stretches: RowRuns) -> dict[str, Any]:
     """Return compute_trend() of each stretch."""
     has_both = samples.consumer.known & samples.max.known & ~samples.is_beyond_max
     first, last = stretches.first(has_both), stretches.last(has_both)
@@ -213,10 +213,10 @@ def _trend(samples: QueueSamples, stretches: Stretches) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         eta_s = np.where(behind == 0, 0.0, behind / -slope)
     return {
-        "slope_msgs_per_s": Numbers(slope, has_line),
-        "produce_rate": Numbers(produced, has_line),
-        "consume_rate": Numbers(consumed, has_line),
-        "eta_s": Numbers(eta_s, has_any & ((behind == 0) | falls)),
+        "slope_msgs_per_s": NumberColumn(slope, has_line),
+        "produce_rate": NumberColumn(produced, has_line),
+        "consume_rate": NumberColumn(consumed, has_line),
+        "eta_s": NumberColumn(eta_s, has_any & ((behind == 0) | falls)),
     }
 
 
@@ -226,7 +226,7 @@ class _Line:
     Sums are exact integers when they fit in 64 bits, else sums of floats around the mean.
     """
 
-    def __init__(self, stretches: Stretches, mask: Bools, at_ms: Ints) -> None:
+    def __init__(self, stretches: RowRuns, mask: Bools, at_ms: Ints) -> None:
         self._stretches, self._mask, self._at_ms = stretches, mask, at_ms
         self._count = stretches.count(mask)
         self._sum_ms = stretches.sum(at_ms)
@@ -256,7 +256,7 @@ class _Line:
 # Verdicts
 
 
-def _verdicts(facts: dict[str, Any], settings: Settings = _DEFAULTS) -> dict[str, Any]:
+def _verdicts(facts: dict[str, Any], settings: HealthSettings = _DEFAULTS) -> dict[str, Any]:
     """Return the results of judge() and find_stuck() for each row.
 
     Both depend on a few yes-or-no questions. Rows with the same answers have the same results, so one row of each kind
@@ -283,7 +283,7 @@ def _verdicts(facts: dict[str, Any], settings: Settings = _DEFAULTS) -> dict[str
     }
 
 
-def _answers(facts: dict[str, Any], settings: Settings) -> list[Bools]:
+def _answers(facts: dict[str, Any], settings: HealthSettings) -> list[Bools]:
     """Return the yes-or-no answers to all questions of judge() and find_stuck(), each for every row."""
     known_count, first_ms, last_ms = facts["known_count"], facts["first_ms"], facts["last_ms"]
     span_ms = last_ms.values - first_ms.values
@@ -311,7 +311,7 @@ def _answers(facts: dict[str, Any], settings: Settings) -> list[Bools]:
 
 def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
     def value(column: Any) -> Any:
-        if isinstance(column, Numbers):
+        if isinstance(column, NumberColumn):
             return column.values[row].item() if column.known[row] else None
         return column[row].item()
 
@@ -321,7 +321,7 @@ def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
 # Owners
 
 
-def _owners(samples: QueueSamples, stretches: Stretches, clients: Mapping[str, int]) -> dict[str, Any]:
+def _owners(samples: QueueSamples, stretches: RowRuns, clients: Mapping[str, int]) -> dict[str, Any]:
     """Return the owner of the queue at the last sample, all known owners, and the number of changes between them."""
     known = samples.client >= 0
     before = stretches.previous(known)

@@ -14,7 +14,7 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of, read_source_options
 from rmqctl.protocol.properties import split_keys
 from rmqctl.text.times import iso_time
@@ -102,7 +102,7 @@ async def _look(client: Client, options: JobOptions) -> None:
                 raise all_failed(failure.error for failure in failures)
 
 
-def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
@@ -112,7 +112,7 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
         limit = options.limit or _SHOWN_COUNT
         rows = wanted.limit(limit + 1).collect()  # one more, to see whether there are more
         note = f"Showing at most {limit} messages; write all with --to."
-        return Outcome(rows=[shown(row) for row in rows[:limit]], notes=(note,), is_cut=len(rows) > limit)
+        return JobResult(rows=[shown(row) for row in rows[:limit]], notes=(note,), is_cut=len(rows) > limit)
     if options.to_table is not None:
         _require_lasting(spark, options.to_table)
     counted = Observation("written")
@@ -123,8 +123,8 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
     elif options.to_table is not None:
         writer.saveAsTable(options.to_table)
     found: Mapping[str, Any] = counted.get
-    return Outcome(
-        row_count=found["row_count"], written=(Written(options.to or str(options.to_table), found["row_count"]),)
+    return JobResult(
+        row_count=found["row_count"], written=(WrittenTable(options.to or str(options.to_table), found["row_count"]),)
     )
 
 
@@ -143,15 +143,15 @@ JOB = Job(
     takes=frozenset({"topics", "groups", "since", "until", "tags", "sql", "to", "to_table", "overwrite"}),
     needs=frozenset({"topics"}),
     fields=(
-        Field("topic", "TOPIC"),
-        Field("brokerName", "BROKER"),
-        Field("queueId", "QUEUE", Kind.NUMBER),
-        Field("queueOffset", "OFFSET", Kind.NUMBER),
-        Field("storeTimestamp", "STORED", Kind.TIME),
-        Field("msgId", "ID"),
-        Field("tags", "TAG"),
-        Field("bodySize", "BYTES", Kind.NUMBER),
-        Field("body", "BODY", is_wide=True),
+        ReportField("topic", "TOPIC"),
+        ReportField("brokerName", "BROKER"),
+        ReportField("queueId", "QUEUE", ValueKind.NUMBER),
+        ReportField("queueOffset", "OFFSET", ValueKind.NUMBER),
+        ReportField("storeTimestamp", "STORED", ValueKind.TIME),
+        ReportField("msgId", "ID"),
+        ReportField("tags", "TAG"),
+        ReportField("bodySize", "BYTES", ValueKind.NUMBER),
+        ReportField("body", "BODY", is_wide=True),
     ),
     asks_cluster=always,
     check=_check,

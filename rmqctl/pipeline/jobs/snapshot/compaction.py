@@ -19,7 +19,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.pipeline.tables.files import TableFile, TableFiles
 from rmqctl.pipeline.tables.hours import Hour, hour_of
 
-from .rows import KEYS, MERGED, SCHEMA, Place
+from .rows import KEYS, MERGED, SCHEMA, TablePart
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -84,11 +84,11 @@ def batches(due: Mapping[Hour, Sequence[TableFile]], file_count: int) -> list[li
     return found
 
 
-def drop_run(spark: SparkSession, files: TableFiles, path: str, run_id: str, places: Collection[Place]) -> None:
+def drop_run(spark: SparkSession, files: TableFiles, path: str, run_id: str, places: Collection[TablePart]) -> None:
     """Remove a run from some parts: delete its own parts, and rewrite merged parts without its rows."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    found = [(file, Place(hour, file.value("part"))) for file in files.list() if (hour := _hour(file)) is not None]
+    found = [(file, TablePart(hour, file.value("part"))) for file in files.list() if (hour := _hour(file)) is not None]
     files.delete(file.path for file, place in found if place in places and place.part == run_id)
     merged = [file for file, place in found if place in places and place.part == MERGED]
     if merged:

@@ -16,7 +16,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
-from rmqctl.pipeline.jobs.definition import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.tables.files import TableFiles
 from rmqctl.pipeline.tables.hours import Hour, hour_of
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, table_path
@@ -27,8 +27,8 @@ from rmqctl.text.words import counted
 
 from .compaction import compact, drop_run
 from .rows import (
-    Place,
-    Run,
+    SnapshotRun,
+    TablePart,
     check_run_id,
     default_run_id,
     find_run,
@@ -70,7 +70,7 @@ def asks_cluster(options: JobOptions) -> bool:
     return not options.recordings
 
 
-def run(spark: SparkSession, options: JobOptions) -> Outcome:
+def run(spark: SparkSession, options: JobOptions) -> JobResult:
     """Take a snapshot or import recordings, and then merge hours when requested.
 
     A run that is already in the table stays unchanged; `overwrite` replaces it. Without access to a cluster and without
@@ -89,7 +89,7 @@ def run(spark: SparkSession, options: JobOptions) -> Outcome:
     elif options.access is not None:
         outcome = _take_snapshot(spark, files, path, options, options.access)
     elif options.compact:
-        outcome = Outcome()
+        outcome = JobResult()
     else:
         raise UsageError("A snapshot needs a cluster (-n) or a recording (--recording).")
     if options.compact and files is not None:
@@ -106,14 +106,14 @@ def run(spark: SparkSession, options: JobOptions) -> Outcome:
 
 def _take_snapshot(
     spark: SparkSession, files: TableFiles | None, path: str, options: JobOptions, access: Access
-) -> Outcome:
-    at = Run(options.run_id or default_run_id(options.now_ms), options.now_ms)
-    place = Place(hour_of(at.at_ms), at.run_id)
+) -> JobResult:
+    at = SnapshotRun(options.run_id or default_run_id(options.now_ms), options.now_ms)
+    place = TablePart(hour_of(at.at_ms), at.run_id)
     # An id that is a time can only be in that hour; any other id can be in any hour.
     found = find_run(spark, path, at.run_id, None if options.run_id else place.hour)
     if found and not options.overwrite:
         note = f"Run {at.run_id} is already in the table, so no snapshot was taken."
-        return Outcome(facts={"runId": at.run_id, "isThere": True}, notes=(f"{note} Replace it with --overwrite.",))
+        return JobResult(facts={"runId": at.run_id, "isThere": True}, notes=(f"{note} Replace it with --overwrite.",))
     stale = [each for each in found if each != place]
     if stale and files is None:
         raise UsageError(
@@ -122,15 +122,15 @@ def _take_snapshot(
         )
     fleet = _ask(access, options)
     rows = [row for group in fleet.groups for row in progress_rows(group, at, at.run_id, fleet.clusters)]
-    written: tuple[Written, ...] = ()
+    written: tuple[WrittenTable, ...] = ()
     notes = [] if rows else ["No group has offsets or a subscription, so nothing was written or replaced."]
     if rows:
         write_rows(spark, path, rows)
-        written = (Written(path, len(rows)),)
+        written = (WrittenTable(path, len(rows)),)
         if stale and files is not None:
             drop_run(spark, files, path, at.run_id, stale)
     sums = [summary_row(each.group, each.state.value, each.rows, each.hidden_anywhere) for each in fleet.groups]
-    return Outcome(
+    return JobResult(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
         facts={
@@ -157,9 +157,9 @@ def _ask(access: Access, options: JobOptions) -> FleetProgress:
     return asyncio.run(ask())
 
 
-def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Outcome:
+def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> JobResult:
     samples = {sample_run(each): each for each in read_samples(options)}
-    by_hour: dict[Hour, list[tuple[Run, RecordedSample]]] = {}
+    by_hour: dict[Hour, list[tuple[SnapshotRun, RecordedSample]]] = {}
     for at, recorded in samples.items():
         by_hour.setdefault(hour_of(at.at_ms), []).append((at, recorded))
     there = find_run_ids(spark, path, by_hour)
@@ -180,7 +180,7 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Out
     if partial_count:
         partial = counted(partial_count, "sample", "is")
         notes.append(f"{partial} incomplete: some brokers or members did not answer then.")
-    return Outcome(
+    return JobResult(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
         facts={
@@ -191,7 +191,7 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Out
             "groupCount": len(sums),
             "queueCount": sum(row["queueCount"] for row in sums),
         },
-        written=(Written(path, len(rows)),) if rows else (),
+        written=(WrittenTable(path, len(rows)),) if rows else (),
         notes=tuple(notes),
     )
 
@@ -236,11 +236,11 @@ JOB = Job(
     look=look,
     run=run,
     fields=(
-        Field("group", "GROUP"),
-        Field("state", "STATE"),
-        Field("queueCount", "QUEUES", Kind.NUMBER),
-        Field("lag", "LAG", Kind.NUMBER),
-        Field("lagAtLeast", "LAG-AT-LEAST", Kind.NUMBER, is_wide=True),
-        Field("unknownCount", "UNKNOWN", Kind.NUMBER),
+        ReportField("group", "GROUP"),
+        ReportField("state", "STATE"),
+        ReportField("queueCount", "QUEUES", ValueKind.NUMBER),
+        ReportField("lag", "LAG", ValueKind.NUMBER),
+        ReportField("lagAtLeast", "LAG-AT-LEAST", ValueKind.NUMBER, is_wide=True),
+        ReportField("unknownCount", "UNKNOWN", ValueKind.NUMBER),
     ),
 )

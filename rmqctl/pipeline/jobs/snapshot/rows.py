@@ -32,14 +32,14 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 
 
-class Place(NamedTuple):
+class TablePart(NamedTuple):
     """A part of the table."""
 
     hour: Hour
     part: str
 
 
-class Run(NamedTuple):
+class SnapshotRun(NamedTuple):
     """A run: its id, and the moment that all of its rows describe."""
 
     run_id: str
@@ -62,13 +62,13 @@ def check_run_id(run_id: str) -> None:
         )
 
 
-def sample_run(recorded: RecordedSample) -> Run:
+def sample_run(recorded: RecordedSample) -> SnapshotRun:
     """Return the run of a recorded sample: always the same one, in any file and however often it is imported."""
     sample = recorded.sample
     identity = "\0".join((recorded.cluster or "", sample.group, str(sample.at_ms)))
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
     at = datetime.fromtimestamp(sample.at_ms // 1000, UTC)
-    return Run(f"{at:%Y%m%dT%H%M%S}.{sample.at_ms % 1000:03}Z-{digest[:16]}", sample.at_ms)
+    return SnapshotRun(f"{at:%Y%m%dT%H%M%S}.{sample.at_ms % 1000:03}Z-{digest[:16]}", sample.at_ms)
 
 
 def recording_part(run_ids: Iterable[str]) -> str:
@@ -79,7 +79,9 @@ def recording_part(run_ids: Iterable[str]) -> str:
 # Rows
 
 
-def progress_rows(progress: GroupProgress, run: Run, part: str, clusters: Mapping[str, str]) -> list[tuple[Any, ...]]:
+def progress_rows(
+    progress: GroupProgress, run: SnapshotRun, part: str, clusters: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
     """Return a group's rows, with values in the table's column order; `clusters` are by broker name."""
     return [_row(progress.group, row, run, part, clusters.get(row.mq.broker_name)) for row in progress.rows]
 
@@ -90,7 +92,7 @@ def sample_rows(recorded: RecordedSample, part: str) -> list[tuple[Any, ...]]:
     return [_row(group, row, run, part, recorded.cluster) for row in sample_progress(recorded)]
 
 
-def _row(group: str, row: QueueProgress, run: Run, part: str, cluster: str | None) -> tuple[Any, ...]:
+def _row(group: str, row: QueueProgress, run: SnapshotRun, part: str, cluster: str | None) -> tuple[Any, ...]:
     return (
         run.run_id,
         run.at_ms * 1000,
@@ -182,7 +184,7 @@ def read_snapshots(spark: SparkSession, path: str, hour: Hour | None = None) -> 
     return frame
 
 
-def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = None) -> list[Place]:
+def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = None) -> list[TablePart]:
     """Return the parts with rows of a run, in the whole table or in an hour."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
@@ -191,7 +193,7 @@ def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = No
         return []
     frame = frame.where(F.col("part").isin(run_id, MERGED)).where(F.col("run_id") == run_id)
     return sorted(
-        Place(Hour(row.dt, row.hr), row.part) for row in frame.select("dt", "hr", "part").distinct().collect()
+        TablePart(Hour(row.dt, row.hr), row.part) for row in frame.select("dt", "hr", "part").distinct().collect()
     )
 
 

@@ -9,14 +9,14 @@ from rmqctl.sandbox.pop.check_points import check_point_key
 from rmqctl.sandbox.request import FailureError, RefusalError, Request
 
 from .pop_records import record_acknowledgement
-from .read_checks import Target, find_topic, illegal_queue
+from .read_checks import ReadTarget, find_topic, illegal_queue
 
 
-def check_request(broker: Broker, request: Request, fields: dict[str, object]) -> tuple[Target, int]:
+def check_request(broker: Broker, request: Request, fields: dict[str, object]) -> tuple[ReadTarget, int]:
     """Return the queue and the offset of a request. Raises RefusalError for a queue that does not exist."""
     topic_name, group = request.text("topic"), request.text("consumerGroup", "")
     topic = find_topic(broker, topic_name, fields)
-    target = Target(group, topic_name, request.number("queueId"))
+    target = ReadTarget(group, topic_name, request.number("queueId"))
     if not 0 <= target.queue_id < topic.read_queue_count:
         raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, illegal_queue(request, topic, target.queue_id), **fields)
     return target, request.number("offset")
@@ -35,7 +35,7 @@ def read_handle(request: Request) -> Handle:
         raise FailureError(f"java.lang.IllegalArgumentException: {error}") from None
 
 
-def acknowledge(broker: Broker, target: Target, offset: int, handle: Handle) -> None:
+def acknowledge(broker: Broker, target: ReadTarget, offset: int, handle: Handle) -> None:
     """Acknowledge a message; one that is no longer in flight is silently left unchanged."""
     # A handle that names another broker belongs to a check-point that is not here.
     if handle.broker_name == broker.name:
@@ -49,7 +49,7 @@ def acknowledge(broker: Broker, target: Target, offset: int, handle: Handle) -> 
         )  # fmt: skip
 
 
-def acknowledge_orderly(broker: Broker, request: Request, target: Target, offset: int, pop_time_ms: int) -> None:
+def acknowledge_orderly(broker: Broker, request: Request, target: ReadTarget, offset: int, pop_time_ms: int) -> None:
     """Acknowledge a message of an orderly group. Raises RefusalError for one that is not in flight."""
     group, topic, queue_id = target.group, target.topic, target.queue_id
     stored = broker.offsets.find(group, topic, queue_id)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
+from rmqctl.rules.message_wait import REAL_QUEUE_ID, REAL_TOPIC
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.pop.check_points import CheckPoint
 from rmqctl.sandbox.request import RefusalError

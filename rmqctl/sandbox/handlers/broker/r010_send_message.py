@@ -15,7 +15,7 @@ from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message_id import encode_offset_id
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.record import iter_batch
-from rmqctl.rules.waiting import REAL_TOPIC
+from rmqctl.rules.message_wait import REAL_TOPIC
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.delivery.delays import delay_level
 from rmqctl.sandbox.delivery.timers import ASKED_BY, TIMER_OUT_MS

@@ -8,9 +8,9 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import Permission, PullFlag
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.groups.filters import EVERYTHING, Filter, build_filter, tag_filter
+from rmqctl.sandbox.groups.filters import EVERYTHING, EntryFilter, build_filter, tag_filter
 from rmqctl.sandbox.groups.members import BROADCASTING, CONSUME_ACTIVELY
-from rmqctl.sandbox.groups.subscription import Subscription, parse_subscription
+from rmqctl.sandbox.groups.subscription import SubscriptionData, parse_subscription
 from rmqctl.sandbox.request import RefusalError, Request, answer
 from rmqctl.sandbox.storage.store import GetMessageResult, GetStatus
 from rmqctl.sandbox.topics.table import Topic
@@ -97,7 +97,7 @@ class _Pull:
             return None
         return self._answer(code, got, config, topic)
 
-    def _check(self) -> tuple[dict[str, Any], Topic, Filter]:
+    def _check(self) -> tuple[dict[str, Any], Topic, EntryFilter]:
         broker, request, group = self.broker, self.request, self.group
         settings, is_5 = broker.settings, broker.profile.is_5
         if not broker.permission & Permission.READ:
@@ -134,7 +134,7 @@ class _Pull:
             raise RefusalError(code, illegal_queue(self.request, topic, self.queue_id))
         return topic
 
-    def _own_subscription(self) -> Subscription:
+    def _own_subscription(self) -> SubscriptionData:
         expression, kind = self.request.text("subscription", None), self.request.text("expressionType", None)
         try:
             subscription = parse_subscription(self.topic, expression, kind)
@@ -144,13 +144,13 @@ class _Pull:
         self.broker.consumers.note_pulled(self.group, subscription, self.broker.now_ms())
         return subscription
 
-    def _own_filter(self, subscription: Subscription) -> Filter:
+    def _own_filter(self, subscription: SubscriptionData) -> EntryFilter:
         try:
             return build_filter(subscription, has_text_operators=self.broker.profile.is_5)
         except ValueError:
             return EVERYTHING  # brokers ignore an expression that they cannot compile
 
-    def _group_subscription(self, may_broadcast: bool) -> Subscription:
+    def _group_subscription(self, may_broadcast: bool) -> SubscriptionData:
         broker, name = self.broker, self.group
         group, advice = broker.consumers.find(name), broker.profile.advice
         if group is None:
@@ -171,7 +171,7 @@ class _Pull:
             raise RefusalError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription
 
-    def _group_filter(self, subscription: Subscription) -> Filter:
+    def _group_filter(self, subscription: SubscriptionData) -> EntryFilter:
         if subscription.is_by_tag:
             return tag_filter(subscription)
         found = self.broker.consumers.expressions.find(self.topic, self.group)
@@ -182,7 +182,7 @@ class _Pull:
         if version_ms < self.sub_version_ms:
             remark = "the consumer's consumer filter data not latest"
             raise RefusalError(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
-        return EVERYTHING if subscription.class_filter_mode else Filter(accepts_properties=compiled.matches)
+        return EVERYTHING if subscription.class_filter_mode else EntryFilter(accepts_properties=compiled.matches)
 
     def _check_is_member(self) -> None:
         group = self.broker.consumers.find(self.group)
@@ -192,7 +192,7 @@ class _Pull:
             remark = "the consumer's group info not exist, or the pull consumer is rejected by server."
             raise RefusalError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"{remark}{self.broker.profile.advice}")
 
-    def _read(self, passing: Filter) -> GetMessageResult:
+    def _read(self, passing: EntryFilter) -> GetMessageResult:
         broker, topic, queue_id = self.broker, self.topic, self.queue_id
         reset = broker.offsets.take_reset(self.group, topic, queue_id)
         if reset is not None and broker.settings.flag("useServerSideResetOffset"):
@@ -228,7 +228,7 @@ class _Pull:
         stats.add("GROUP_GET_SIZE", key, len(got.body))
         stats.add("BROKER_GET_NUMS", self.broker.cluster, len(got.offsets), 0)
 
-    def _hold(self, passing: Filter) -> None:
+    def _hold(self, passing: EntryFilter) -> None:
         settings = self.broker.settings
         held_ms, recheck_s = self.suspend_ms, _RECHECK_S
         if not settings.flag("longPollingEnable"):

@@ -7,8 +7,8 @@ from typing import Any
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.groups.members import CONSUME_ACTIVELY, Member
-from rmqctl.sandbox.groups.subscription import Subscription
+from rmqctl.sandbox.groups.members import CONSUME_ACTIVELY, MemberChannel
+from rmqctl.sandbox.groups.subscription import SubscriptionData
 from rmqctl.sandbox.request import RefusalError, Request, ok
 from rmqctl.sandbox.topics.table import retry_topic
 
@@ -55,7 +55,7 @@ def _hear_consumer(
     group = _group_name(item)
     changed = broker.consumers.swap_fingerprint(group, fingerprint)
     now_ms = broker.now_ms()
-    subscriptions = [Subscription.from_wire(entry, now_ms) for entry in item.get("subscriptionDataSet", ())]
+    subscriptions = [SubscriptionData.from_wire(entry, now_ms) for entry in item.get("subscriptionDataSet", ())]
     config = broker.groups.find_or_create(group)
     if config is None:
         return changed
@@ -76,9 +76,9 @@ def _group_name(item: dict[str, Any]) -> str:
     return str(name)
 
 
-def _member(broker: Broker, request: Request, client_id: str) -> Member:
+def _member(broker: Broker, request: Request, client_id: str) -> MemberChannel:
     command = request.command
-    return Member(client_id, command.language, command.version, broker.clock.monotonic_s(), broker.now_ms())
+    return MemberChannel(client_id, command.language, command.version, broker.clock.monotonic_s(), broker.now_ms())
 
 
 def _known(item: dict[str, Any], name: str, values: set[str]) -> str | None:

@@ -6,7 +6,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.groups.filters import compile_expression
-from rmqctl.sandbox.groups.subscription import Subscription
+from rmqctl.sandbox.groups.subscription import SubscriptionData
 from rmqctl.sandbox.request import RefusalError, Request, ok
 
 from .r011_pull_message import no_property_filter
@@ -19,7 +19,7 @@ def handle(broker: Broker, request: Request) -> Command:
     item = request.json().get("subscriptionData")
     if item is None:
         return ok()
-    subscription = Subscription.from_wire({"topic": "", **item}, broker.now_ms())
+    subscription = SubscriptionData.from_wire({"topic": "", **item}, broker.now_ms())
     if subscription.is_by_tag:
         return ok()
     if not broker.settings.flag("enablePropertyFilter"):

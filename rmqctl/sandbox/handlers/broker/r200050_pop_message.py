@@ -11,13 +11,13 @@ from rmqctl.protocol.properties import encode_properties
 from rmqctl.protocol.record import encode_record
 from rmqctl.rules.pop_handles import ORDERLY_REVIVE_QUEUE, POP_CK, Handle, OffsetInfo
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.pop.orders import Batch
+from rmqctl.sandbox.pop.orders import OrderInfo
 from rmqctl.sandbox.request import RefusalError, Request, answer
 from rmqctl.sandbox.storage.store import GetMessageResult, GetStatus
 
 from .pop_records import add_check_point
 from .read_checks import (
-    Target,
+    ReadTarget,
     begin_offset,
     hold_request,
     read_filter,
@@ -58,7 +58,7 @@ class _Pop:
     def __init__(self, broker: Broker, request: Request) -> None:
         self.broker = broker
         self.request = request
-        self.target = Target.of(request)
+        self.target = ReadTarget.of(request)
         self.max_count = request.number("maxMsgNums", 0)
         self.invisible_ms = request.number("invisibleTime", 0)
         self.init_mode = request.number("initMode", 0)
@@ -154,7 +154,7 @@ class _Pop:
     def _take(self, topic: str, queue_id: int, offset: int, got: GetMessageResult) -> None:
         broker, group, state = self.broker, self.target.group, self.broker.pop
         if self.is_orderly:
-            batch = Batch(self.attempt_id, self.pop_time_ms, self.invisible_ms, list(got.offsets))
+            batch = OrderInfo(self.attempt_id, self.pop_time_ms, self.invisible_ms, list(got.offsets))
             state.orders.hold(topic, group, queue_id, batch, self.info)
             broker.offsets.store(group, topic, queue_id, offset)
         else:

@@ -8,7 +8,7 @@ from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.request import Request, answer
 from rmqctl.sandbox.storage.store import GetStatus
 
-from .read_checks import Target, look_offset, require_group, require_readable_broker, require_topic, retry_topics
+from .read_checks import ReadTarget, look_offset, require_group, require_readable_broker, require_topic, retry_topics
 
 SINCE_5 = True
 
@@ -18,7 +18,7 @@ _NO_POP: dict[str, object] = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0, 
 def handle(broker: Broker, request: Request) -> Command:
     """Return the next messages without any change. Raises RefusalError."""
     require_readable_broker(broker, "peeking", _NO_POP)
-    target, max_count = Target.of(request), request.number("maxMsgNums", 0)
+    target, max_count = ReadTarget.of(request), request.number("maxMsgNums", 0)
     topic = require_topic(broker, request, target, _NO_POP)
     require_group(broker, target.group, _NO_POP)
     turn = broker.pop.next_turn()

@@ -11,7 +11,7 @@ from rmqctl.sandbox.request import UNSET_REMARK, RefusalError, Request, ok
 
 from .acknowledgements import acknowledge, check_request, offset_range, read_handle
 from .pop_records import add_check_point
-from .read_checks import Target
+from .read_checks import ReadTarget
 
 SINCE_5 = True
 
@@ -41,7 +41,7 @@ def handle(broker: Broker, request: Request) -> Command:
     )  # fmt: skip
 
 
-def _change_orderly(broker: Broker, target: Target, offset: int, pop_time_ms: int, invisible_ms: int) -> Command:
+def _change_orderly(broker: Broker, target: ReadTarget, offset: int, pop_time_ms: int, invisible_ms: int) -> Command:
     group, topic, queue_id = target.group, target.topic, target.queue_id
     stored = broker.offsets.find(group, topic, queue_id)
     if stored is not None and offset < stored:

@@ -8,7 +8,7 @@ from rmqctl.sandbox.request import UNSET_REMARK, Request, ok
 
 from .r200050_pop_message import POLL_MARGIN_MS, poll_end_ms
 from .read_checks import (
-    Target,
+    ReadTarget,
     hold_request,
     look_offset,
     require_group,
@@ -34,7 +34,7 @@ class _Notification:
     def __init__(self, broker: Broker, request: Request) -> None:
         self.broker = broker
         self.request = request
-        self.target = Target.of(request)
+        self.target = ReadTarget.of(request)
         self.is_orderly = request.flag("order")
         self.attempt_id = request.text("attemptId", None)
         _, self.end_ms = poll_end_ms(broker, request)

@@ -14,7 +14,7 @@ from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.request import FailureError, RefusalError, Request, answer, ok
 
 from .acknowledgements import acknowledge, acknowledge_orderly, offset_range
-from .read_checks import Target
+from .read_checks import ReadTarget
 
 SINCE_5 = True
 
@@ -46,7 +46,7 @@ def _acknowledge_item(broker: Broker, request: Request, broker_name: str, item: 
     """Acknowledge one item (BatchAck): `b` is a bit set, the lowest bit is offset `so`. Return the last refusal."""
     try:
         group, flag = str(item.get("c") or ""), str(item.get("r") or "0")
-        target = Target(group, real_topic(group, str(item["t"]), flag), int(item["q"]))
+        target = ReadTarget(group, real_topic(group, str(item["t"]), flag), int(item["q"]))
         start_offset, bits = int(item["so"]), base64.b64decode(item["b"])
         popped = Handle(start_offset, int(item["pt"]), int(item["it"]), int(item["rq"]), broker_name)
     except (KeyError, TypeError, ValueError) as error:

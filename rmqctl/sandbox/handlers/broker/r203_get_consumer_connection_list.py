@@ -8,7 +8,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.channel import Channel
-from rmqctl.sandbox.groups.members import Member
+from rmqctl.sandbox.groups.members import MemberChannel
 from rmqctl.sandbox.request import RefusalError, Request, ok_json
 
 
@@ -26,7 +26,7 @@ def handle(broker: Broker, request: Request) -> Command:
     })  # fmt: skip
 
 
-def connection_to_wire(channel: Channel, member: Member) -> dict[str, Any]:
+def connection_to_wire(channel: Channel, member: MemberChannel) -> dict[str, Any]:
     """Return a member as an entry in a list of connections."""
     return {
         "clientAddr": channel.address, "clientId": member.client_id, "language": member.language,

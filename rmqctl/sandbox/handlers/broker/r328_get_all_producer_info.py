@@ -7,7 +7,7 @@ from typing import Any
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.channel import Channel
-from rmqctl.sandbox.groups.members import Member
+from rmqctl.sandbox.groups.members import MemberChannel
 from rmqctl.sandbox.request import Request, ok_json
 
 
@@ -21,7 +21,7 @@ def handle(broker: Broker, _: Request) -> Command:
     })  # fmt: skip
 
 
-def _to_wire(channel: Channel, member: Member) -> dict[str, Any]:
+def _to_wire(channel: Channel, member: MemberChannel) -> dict[str, Any]:
     """Return a member as an entry in the list of all producers."""
     return {
         "clientId": member.client_id, "language": member.language, "lastUpdateTimestamp": member.heard_at_ms,

@@ -12,10 +12,10 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import Permission
 from rmqctl.rules.pop_handles import pop_retry_topic
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.delivery.holds import Hold
-from rmqctl.sandbox.groups.filters import EVERYTHING, Filter, build_filter
+from rmqctl.sandbox.delivery.held_requests import HeldRequest
+from rmqctl.sandbox.groups.filters import EVERYTHING, EntryFilter, build_filter
 from rmqctl.sandbox.groups.subscription import parse_subscription
-from rmqctl.sandbox.pop.state import Waiting, WaitKey
+from rmqctl.sandbox.pop.state import PollingRequests, WaitKey
 from rmqctl.sandbox.request import RefusalError, Request
 from rmqctl.sandbox.topics.table import Topic
 
@@ -27,7 +27,7 @@ NO_FIELDS: Mapping[str, object] = {}
 _EXPRESSION_TYPES = ("", "TAG", "SQL92")
 
 
-class Target(Struct, frozen=True):
+class ReadTarget(Struct, frozen=True):
     """The group, topic and queue of a request; a negative queue id means all queues."""
 
     group: str
@@ -35,7 +35,7 @@ class Target(Struct, frozen=True):
     queue_id: int
 
     @classmethod
-    def of(cls, request: Request) -> Target:
+    def of(cls, request: Request) -> ReadTarget:
         """Read it from a request; a missing queue id is 0, like a Java int."""
         return cls(request.text("consumerGroup"), request.text("topic"), request.number("queueId", 0))
 
@@ -56,7 +56,7 @@ def require_readable_broker(broker: Broker, what: str, fields: dict[str, object]
         raise RefusalError(ResponseCode.NO_PERMISSION, remark, **fields)
 
 
-def require_topic(broker: Broker, request: Request, target: Target, fields: dict[str, object]) -> Topic:
+def require_topic(broker: Broker, request: Request, target: ReadTarget, fields: dict[str, object]) -> Topic:
     """Return the target's topic. Raises RefusalError unless it is readable and has the queue."""
     topic = find_topic(broker, target.topic, fields)
     if not topic.perm & Permission.READ:
@@ -95,7 +95,7 @@ def require_group(broker: Broker, group: str, fields: dict[str, object]) -> None
         raise RefusalError(ResponseCode.NO_PERMISSION, remark, **fields)
 
 
-def read_filter(request: Request, topic: str, fields: dict[str, object]) -> Filter:
+def read_filter(request: Request, topic: str, fields: dict[str, object]) -> EntryFilter:
     """Return the filter of the request's expression. Raises RefusalError with SUBSCRIPTION_PARSE_FAILED."""
     expression, kind = request.text("exp", ""), request.text("expType", "")
     if not expression:
@@ -109,7 +109,7 @@ def read_filter(request: Request, topic: str, fields: dict[str, object]) -> Filt
         raise RefusalError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark, **fields) from None
 
 
-def retry_topics(broker: Broker, target: Target) -> list[str]:
+def retry_topics(broker: Broker, target: ReadTarget) -> list[str]:
     """Return the pop retry topics that a pop of this target may read, those named by the current release first."""
     is_v2 = broker.settings.flag("enableRetryTopicV2")
     names = [pop_retry_topic(target.group, target.topic, is_v2=is_v2)]
@@ -118,7 +118,7 @@ def retry_topics(broker: Broker, target: Target) -> list[str]:
     return names
 
 
-def waited_for(target: Target, topic: Topic, retry_names: list[str]) -> list[tuple[str, int]]:
+def waited_for(target: ReadTarget, topic: Topic, retry_names: list[str]) -> list[tuple[str, int]]:
     """Return the queues whose messages end a wait."""
     return [(target.topic, queue_id) for queue_id in target.queue_ids(topic, 0)] + [(name, 0) for name in retry_names]
 
@@ -157,11 +157,11 @@ def _first_offset(broker: Broker, topic: str, queue_id: int, init_mode: int) -> 
 
 
 def hold_request(
-    broker: Broker, waiting: Waiting, key: WaitKey, queues: list[tuple[str, int]], wait_ms: int, request: Request,
-    run: Callable[[], Command | None], *, passing: Filter = EVERYTHING,
+    broker: Broker, waiting: PollingRequests, key: WaitKey, queues: list[tuple[str, int]], wait_ms: int,
+    request: Request, run: Callable[[], Command | None], *, passing: EntryFilter = EVERYTHING,
 ) -> None:  # fmt: skip
     """Hold a request until a message passes the filter or the time is over; then `run` resumes it once."""
-    hold: Hold
+    hold: HeldRequest
 
     def wake(_: bool) -> None:
         waiting.remove(key, hold)

@@ -9,7 +9,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import version_name
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.channel import Channel
-from rmqctl.sandbox.groups.members import Member
+from rmqctl.sandbox.groups.members import MemberChannel
 from rmqctl.sandbox.request import RefusalError, Request
 
 _TIMEOUT_S = 10.0
@@ -51,7 +51,7 @@ async def ask_member(broker: Broker, channel: Channel, question: Command, timeou
         return None
 
 
-def _find(broker: Broker, group: str, client_id: str) -> tuple[Channel, Member]:
+def _find(broker: Broker, group: str, client_id: str) -> tuple[Channel, MemberChannel]:
     online = broker.consumers.find(group)
     channel = None if online is None else online.find(client_id)
     if online is None or channel is None:
@@ -74,7 +74,7 @@ def _hand_on(request: Request, response: Command) -> None:
         request.channel.write(request.channel.protocol.send_response(request.command, response))
 
 
-def require_offsets_version(member: Member) -> None:
+def require_offsets_version(member: MemberChannel) -> None:
     """Refuse a reset or an offset query for a client that is too old for both."""
     if member.version < _OFFSETS_SINCE:
         remark = f"the client does not support this feature. version={version_name(member.version)}"

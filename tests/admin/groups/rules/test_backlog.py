@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from rmqctl.admin.groups.rules.backlog import (
-    Behind,
     TopicPart,
+    UnreadPart,
     find_leftovers,
     merge_backlogs,
     oldest_age_ms,
@@ -26,7 +26,7 @@ def test_queues_beyond_the_read_queues_count_apart() -> None:
     queues = {0: (0, 10), 1: (0, 10), 2: (3, 10), 3: (5, 5)}
     found = sum_backlog([_part(queues, {0: 4, 1: 10}, _config(2, 4))])
     assert (found.lag, found.unreadable_count, found.unreadable_end, found.reason) == (6, 7, 3, None)
-    assert found.behind == (Behind("broker-a", "T", (0,), ()),)
+    assert found.behind == (UnreadPart("broker-a", "T", (0,), ()),)
     # Without the configuration all count, as far as they can be.
     assert sum_backlog([_part(queues, {0: 4, 1: 10})]).reason is Unknown.NEVER_COMMITTED
 
@@ -37,18 +37,18 @@ def test_messages_of_queues_without_an_offset_count_apart() -> None:
     assert merge_backlogs([found, found]).uncommitted_count == 14
 
 
-def test_queues_to_begin_anew_are_told_from_those_to_read_on_from() -> None:
+def test_restarted_queues_are_distinguished_from_resumed_ones() -> None:
     found = sum_backlog([_part({0: (50, 100), 1: (50, 100), 2: (0, 100)}, {0: 20, 1: 50, 2: 101})])
     assert (found.lag, found.lost, found.beyond_max_count) == (100, 30, 1)
-    assert found.behind == (Behind("broker-a", "T", (1,), (0,)),)
+    assert found.behind == (UnreadPart("broker-a", "T", (1,), (0,)),)
 
 
 def test_the_oldest_age_is_known_only_when_that_of_each_queue_is() -> None:
     spans = {0: ConsumeTimeSpan(5, 90), 1: ConsumeTimeSpan(None, 70), 2: ConsumeTimeSpan(-3, None)}
-    assert oldest_age_ms(Behind("b", "T", (0,), (1,)), spans) == 70
-    assert oldest_age_ms(Behind("b", "T", (2,), ()), spans) == 0
-    assert oldest_age_ms(Behind("b", "T", (0, 1), ()), spans) is None
-    assert oldest_age_ms(Behind("b", "T", (0, 9), ()), spans) is None
+    assert oldest_age_ms(UnreadPart("b", "T", (0,), (1,)), spans) == 70
+    assert oldest_age_ms(UnreadPart("b", "T", (2,), ()), spans) == 0
+    assert oldest_age_ms(UnreadPart("b", "T", (0, 1), ()), spans) is None
+    assert oldest_age_ms(UnreadPart("b", "T", (0, 9), ()), spans) is None
 
 
 def test_offsets_of_queues_that_a_broker_does_not_have_are_leftovers() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqctl.changes.groups.rules.fields import (
     ATTRIBUTES,
     FIELDS,
-    Changes,
+    ConfigChanges,
     changed,
     default_config,
     differing_names,
@@ -92,15 +92,15 @@ def test_a_field_is_set_once() -> None:
 
 
 def test_only_what_is_named_changes() -> None:
-    target = changed(_OLD, Changes({"retryMaxTimes": 3}, {"x": None, "z": "3"}))
+    target = changed(_OLD, ConfigChanges({"retryMaxTimes": 3}, {"x": None, "z": "3"}))
     assert target == {**_OLD, "retryMaxTimes": 3, ATTRIBUTES: {"y": "2", "z": "3"}}
-    assert changed(_OLD, Changes()) == _OLD
+    assert changed(_OLD, ConfigChanges()) == _OLD
 
 
 def test_attributes_are_sent_as_changes_and_left_out_where_none_changes() -> None:
-    target = changed(_OLD, Changes({}, {"x": None, "y": "5", "z": "3"}))
+    target = changed(_OLD, ConfigChanges({}, {"x": None, "y": "5", "z": "3"}))
     assert request_body("G", _OLD, target)[ATTRIBUTES] == {"-x": "", "+y": "5", "+z": "3"}
-    whole = request_body("G", _OLD, changed(_OLD, Changes({"retryMaxTimes": 3})))
+    whole = request_body("G", _OLD, changed(_OLD, ConfigChanges({"retryMaxTimes": 3})))
     assert whole == {
         "groupName": "G", "retryMaxTimes": 3, "consumeBroadcastEnable": True, "ofTomorrow": {"a": [1]},
     }  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rmqctl.changes.offsets.rules.drift import Moved, Now, count_moved, find_drift, is_there
+from rmqctl.changes.offsets.rules.drift import ConsumedCount, CurrentState, count_moved, find_drift, is_there
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
@@ -41,9 +41,9 @@ def _plan(
     return replace(plan, **changes)
 
 
-def _now(plan: Plan, **changes: Any) -> Now:
+def _now(plan: Plan, **changes: Any) -> CurrentState:
     """Return what is found when nothing has changed, but for some."""
-    now = Now(
+    now = CurrentState(
         state=plan.state,
         consume_type=plan.consume_type,
         message_model=plan.message_model,
@@ -235,16 +235,16 @@ def test_how_far_a_group_has_come() -> None:
     )
     plan = _plan(items=items)
     offsets = {_MQ: 60, _OTHER: 13, items[2].mq: 5, items[3].mq: 9}
-    assert count_moved(plan, _now(plan, offsets=offsets)) == Moved(13, 2)
-    assert count_moved(plan, _now(plan, offsets={})) == Moved(0, 0)
+    assert count_moved(plan, _now(plan, offsets=offsets)) == ConsumedCount(13, 2)
+    assert count_moved(plan, _now(plan, offsets={})) == ConsumedCount(0, 0)
 
 
 @pytest.mark.parametrize(("target", "after"), [(20, 20), (100, 100), (100, 107)])
 def test_what_a_first_run_of_the_plan_did_is_not_the_group_that_has_come_further(target: int, after: int) -> None:
     plan = _plan(items=(PlanItem(_MQ, 12, target, Route.SERVER_SIDE, 0, 100),))
-    assert count_moved(plan, _now(plan, offsets={_MQ: after})) == Moved(0, 0)
+    assert count_moved(plan, _now(plan, offsets={_MQ: after})) == ConsumedCount(0, 0)
     stays = _plan(items=(PlanItem(_MQ, 12, 12, Route.SERVER_SIDE, 0, 100),))
-    assert count_moved(stays, _now(stays, offsets={_MQ: 15})) == Moved(3, 1)
+    assert count_moved(stays, _now(stays, offsets={_MQ: 15})) == ConsumedCount(3, 1)
 
 
 _OFFSET = st.none() | st.integers(0, 30)

@@ -1,4 +1,4 @@
-"""Where a reset leads each queue, and what it costs: every aim on every kind of queue."""
+"""Where a reset leads each queue, and what it costs: every kind of target on every kind of queue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from rmqctl.changes.offsets.rules.reset import (
     NONE_STORED,
-    Ahead,
-    Aim,
-    Choice,
-    Effects,
-    QueueFacts,
-    Range,
-    Spec,
+    CountRange,
+    MemberLead,
+    ResetEffects,
+    ResetFacts,
+    TargetKind,
+    TargetOffset,
+    TargetSpec,
     choose_target,
     find_effects,
 )
@@ -27,8 +27,8 @@ _STORED = st.none() | st.integers(-(2**63), 2**63 - 1)
 
 def _facts(
     min_offset: int, max_offset: int, current: int | None, *, found: int | None = None, given: int | None = None
-) -> QueueFacts:
-    return QueueFacts(_MQ, min_offset, max_offset, current, found=found, given=given)
+) -> ResetFacts:
+    return ResetFacts(_MQ, min_offset, max_offset, current, found=found, given=given)
 
 
 # A queue that never held a message, one that is empty since all was deleted, one with some deleted, a whole one.
@@ -38,55 +38,57 @@ _NEW, _EXPIRED, _CUT, _WHOLE = (0, 0), (70, 70), (70, 100), (0, 100)
 @pytest.mark.parametrize(
     ("spec", "bounds", "current", "target"),
     [
-        (Spec(Aim.EARLIEST), _NEW, None, 0),
-        (Spec(Aim.EARLIEST), _EXPIRED, 40, 70),
-        (Spec(Aim.EARLIEST), _CUT, 90, 70),
-        (Spec(Aim.EARLIEST), _WHOLE, 90, 0),
-        (Spec(Aim.LATEST), _NEW, None, 0),
-        (Spec(Aim.LATEST), _EXPIRED, 40, 70),
-        (Spec(Aim.LATEST), _CUT, None, 100),
-        (Spec(Aim.OFFSET, 80), _CUT, 90, 80),
-        (Spec(Aim.OFFSET, 80), _CUT, None, 80),
-        (Spec(Aim.OFFSET, 0), _NEW, None, 0),
-        (Spec(Aim.SHIFT, -10), _CUT, 90, 80),
-        (Spec(Aim.SHIFT, 10), _CUT, 90, 100),
-        (Spec(Aim.SHIFT, 0), _CUT, 90, 90),
-        (Spec(Aim.CURRENT), _CUT, 90, 90),
-        (Spec(Aim.CURRENT), _NEW, 0, 0),
+        (TargetSpec(TargetKind.EARLIEST), _NEW, None, 0),
+        (TargetSpec(TargetKind.EARLIEST), _EXPIRED, 40, 70),
+        (TargetSpec(TargetKind.EARLIEST), _CUT, 90, 70),
+        (TargetSpec(TargetKind.EARLIEST), _WHOLE, 90, 0),
+        (TargetSpec(TargetKind.LATEST), _NEW, None, 0),
+        (TargetSpec(TargetKind.LATEST), _EXPIRED, 40, 70),
+        (TargetSpec(TargetKind.LATEST), _CUT, None, 100),
+        (TargetSpec(TargetKind.OFFSET, 80), _CUT, 90, 80),
+        (TargetSpec(TargetKind.OFFSET, 80), _CUT, None, 80),
+        (TargetSpec(TargetKind.OFFSET, 0), _NEW, None, 0),
+        (TargetSpec(TargetKind.SHIFT, -10), _CUT, 90, 80),
+        (TargetSpec(TargetKind.SHIFT, 10), _CUT, 90, 100),
+        (TargetSpec(TargetKind.SHIFT, 0), _CUT, 90, 90),
+        (TargetSpec(TargetKind.CURRENT), _CUT, 90, 90),
+        (TargetSpec(TargetKind.CURRENT), _NEW, 0, 0),
         # Nothing was stored at the time or later.
-        (Spec(Aim.TIME, 5), _CUT, 90, 100),
-        (Spec(Aim.TIME, 5), _NEW, None, 0),
-        (Spec(Aim.TIME, 5), _EXPIRED, None, 70),
+        (TargetSpec(TargetKind.TIME, 5), _CUT, 90, 100),
+        (TargetSpec(TargetKind.TIME, 5), _NEW, None, 0),
+        (TargetSpec(TargetKind.TIME, 5), _EXPIRED, None, 70),
     ],
 )
-def test_targets_that_are_in_the_queue(spec: Spec, bounds: tuple[int, int], current: int | None, target: int) -> None:
-    assert choose_target(spec, _facts(*bounds, current)) == Choice(target)
+def test_targets_that_are_in_the_queue(
+    spec: TargetSpec, bounds: tuple[int, int], current: int | None, target: int
+) -> None:
+    assert choose_target(spec, _facts(*bounds, current)) == TargetOffset(target)
 
 
 @pytest.mark.parametrize(("found", "target"), [(70, 70), (85, 85), (99, 99), (None, 100)])
 def test_a_time_leads_to_the_message_that_was_found(found: int | None, target: int) -> None:
-    assert choose_target(Spec(Aim.TIME, 5), _facts(70, 100, 90, found=found)) == Choice(target)
+    assert choose_target(TargetSpec(TargetKind.TIME, 5), _facts(70, 100, 90, found=found)) == TargetOffset(target)
 
 
 @pytest.mark.parametrize(
     ("spec", "bounds", "current", "wanted", "target"),
     [
-        (Spec(Aim.OFFSET, 69), _CUT, 90, 69, 70),
-        (Spec(Aim.OFFSET, 0), _EXPIRED, None, 0, 70),
-        (Spec(Aim.OFFSET, 101), _CUT, 90, 101, 100),
-        (Spec(Aim.OFFSET, 2**63 - 1), _WHOLE, 90, 2**63 - 1, 100),
-        (Spec(Aim.OFFSET, 1), _NEW, None, 1, 0),
-        (Spec(Aim.SHIFT, -(2**63 - 1)), _CUT, 90, 90 - (2**63 - 1), 70),
-        (Spec(Aim.SHIFT, 2**63 - 1), _CUT, 90, 90 + 2**63 - 1, 100),
+        (TargetSpec(TargetKind.OFFSET, 69), _CUT, 90, 69, 70),
+        (TargetSpec(TargetKind.OFFSET, 0), _EXPIRED, None, 0, 70),
+        (TargetSpec(TargetKind.OFFSET, 101), _CUT, 90, 101, 100),
+        (TargetSpec(TargetKind.OFFSET, 2**63 - 1), _WHOLE, 90, 2**63 - 1, 100),
+        (TargetSpec(TargetKind.OFFSET, 1), _NEW, None, 1, 0),
+        (TargetSpec(TargetKind.SHIFT, -(2**63 - 1)), _CUT, 90, 90 - (2**63 - 1), 70),
+        (TargetSpec(TargetKind.SHIFT, 2**63 - 1), _CUT, 90, 90 + 2**63 - 1, 100),
         # From an offset whose messages are deleted, and from one that was stored too far.
-        (Spec(Aim.SHIFT, 10), _CUT, 5, 15, 70),
-        (Spec(Aim.CURRENT), _CUT, 5, 5, 70),
-        (Spec(Aim.CURRENT), _CUT, 999, 999, 100),
-        (Spec(Aim.CURRENT), _EXPIRED, 40, 40, 70),
+        (TargetSpec(TargetKind.SHIFT, 10), _CUT, 5, 15, 70),
+        (TargetSpec(TargetKind.CURRENT), _CUT, 5, 5, 70),
+        (TargetSpec(TargetKind.CURRENT), _CUT, 999, 999, 100),
+        (TargetSpec(TargetKind.CURRENT), _EXPIRED, 40, 40, 70),
     ],
 )
 def test_what_is_not_there_leads_to_the_nearer_end_and_says_so(
-    spec: Spec, bounds: tuple[int, int], current: int | None, wanted: int, target: int
+    spec: TargetSpec, bounds: tuple[int, int], current: int | None, wanted: int, target: int
 ) -> None:
     choice = choose_target(spec, _facts(*bounds, current))
     assert choice.target == target
@@ -99,50 +101,60 @@ def test_what_is_not_there_leads_to_the_nearer_end_and_says_so(
     assert choice.note == (told if wanted < bounds[0] else f"{wanted} is not written yet: {target} is the end")
 
 
-@pytest.mark.parametrize("spec", [Spec(Aim.SHIFT, 5), Spec(Aim.SHIFT, -5), Spec(Aim.CURRENT)])
+@pytest.mark.parametrize(
+    "spec", [TargetSpec(TargetKind.SHIFT, 5), TargetSpec(TargetKind.SHIFT, -5), TargetSpec(TargetKind.CURRENT)]
+)
 @pytest.mark.parametrize("bounds", [_NEW, _EXPIRED, _CUT, _WHOLE])
-def test_where_nothing_is_stored_what_is_counted_from_there_leaves_it(spec: Spec, bounds: tuple[int, int]) -> None:
+def test_where_nothing_is_stored_what_is_counted_from_there_leaves_it(
+    spec: TargetSpec, bounds: tuple[int, int]
+) -> None:
     choice = choose_target(spec, _facts(*bounds, None))
-    assert choice == Choice(None, "no offset is stored")
+    assert choice == TargetOffset(None, "no offset is stored")
     assert choice.is_left
 
 
 @pytest.mark.parametrize("current", [None, 0, 90])
 def test_given_offsets(current: int | None) -> None:
-    assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=80)) == Choice(80)
-    assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=5)).target == 70
-    assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=500)).target == 100
-    left = choose_target(Spec(Aim.GIVEN), _facts(70, 100, current))
-    assert left == Choice(None, "no offset was given")
+    assert choose_target(TargetSpec(TargetKind.GIVEN), _facts(70, 100, current, given=80)) == TargetOffset(80)
+    assert choose_target(TargetSpec(TargetKind.GIVEN), _facts(70, 100, current, given=5)).target == 70
+    assert choose_target(TargetSpec(TargetKind.GIVEN), _facts(70, 100, current, given=500)).target == 100
+    left = choose_target(TargetSpec(TargetKind.GIVEN), _facts(70, 100, current))
+    assert left == TargetOffset(None, "no offset was given")
     assert left.is_left
 
 
 def test_back_to_before() -> None:
-    spec = Spec(Aim.BEFORE)
-    assert choose_target(spec, _facts(70, 100, 90, given=80)) == Choice(80)
-    assert choose_target(spec, _facts(70, 100, None, given=80)) == Choice(80)
+    spec = TargetSpec(TargetKind.BEFORE)
+    assert choose_target(spec, _facts(70, 100, 90, given=80)) == TargetOffset(80)
+    assert choose_target(spec, _facts(70, 100, None, given=80)) == TargetOffset(80)
     assert choose_target(spec, _facts(70, 100, 90, given=60)).target == 70
     none = choose_target(spec, _facts(70, 100, 90))
-    assert none == Choice(None, NONE_STORED, is_removed=True)
+    assert none == TargetOffset(None, NONE_STORED, is_removed=True)
     assert not none.is_left
     assert choose_target(spec, _facts(70, 100, None)).is_left
 
 
 @given(
-    st.sampled_from([Aim.TIME, Aim.EARLIEST, Aim.LATEST, Aim.OFFSET, Aim.SHIFT, Aim.CURRENT, Aim.GIVEN, Aim.BEFORE]),
+    st.sampled_from(TargetKind),
     _OFFSETS, st.integers(0, 2**20), _STORED, _STORED, st.integers(-(2**63), 2**63 - 1), st.floats(0, 1),
 )  # fmt: skip
 def test_a_target_is_always_a_message_that_is_there_or_the_end(
-    aim: Aim, min_offset: int, count: int, current: int | None, given_offset: int | None, value: int, place: float
+    kind: TargetKind,
+    min_offset: int,
+    count: int,
+    current: int | None,
+    given_offset: int | None,
+    value: int,
+    place: float,
 ) -> None:
     max_offset = min_offset + count
     found = min_offset + round(place * (count - 1)) if count else None
     facts = _facts(min_offset, max_offset, current, found=found, given=given_offset)
-    choice = choose_target(Spec(aim, value), facts)
+    choice = choose_target(TargetSpec(kind, value), facts)
     assert choice.is_left == (choice.target is None and not choice.is_removed)
     if choice.target is None:
         assert choice.note
-        assert aim in (Aim.SHIFT, Aim.CURRENT, Aim.GIVEN, Aim.BEFORE)
+        assert kind in (TargetKind.SHIFT, TargetKind.CURRENT, TargetKind.GIVEN, TargetKind.BEFORE)
     else:
         assert min_offset <= choice.target <= max_offset
 
@@ -190,12 +202,12 @@ def test_effects_count_messages_one_by_one(before: int, target: int, min_offset:
     assert effects.lost == len(range(before, min_offset))
 
 
-def _bounds(effects: Effects) -> tuple[Range | None, Range | None]:
+def _bounds(effects: ResetEffects) -> tuple[CountRange | None, CountRange | None]:
     return effects.reconsumed, effects.skipped
 
 
 # Of 500 messages 10 are committed, and members have pulled up to 410: all but the stuck one are consumed.
-_STUCK = Ahead(410, 399, first_unfinished=10)
+_STUCK = MemberLead(410, 399, first_unfinished=10)
 
 
 @pytest.mark.parametrize(
@@ -223,21 +235,21 @@ def test_what_members_consumed_past_the_stored_offset_makes_ranges(
     ("ahead", "target", "reconsumed", "skipped"),
     [
         # Members hold nothing: all is committed.
-        (Ahead(50, 0), 20, (30, 30), (0, 0)),
-        (Ahead(50, 0), 80, (0, 0), (30, 30)),
+        (MemberLead(50, 0), 20, (30, 30), (0, 0)),
+        (MemberLead(50, 0), 80, (0, 0), (30, 30)),
         # All that was pulled is still being worked on.
-        (Ahead(70, 0, first_unfinished=50), 60, (0, 0), (10, 10)),
+        (MemberLead(70, 0, first_unfinished=50), 60, (0, 0), (10, 10)),
         # A position that is older than what is stored.
-        (Ahead(30, 0), 20, (30, 30), (0, 0)),
+        (MemberLead(30, 0), 20, (30, 30), (0, 0)),
         # Fewer than were pulled.
-        (Ahead(90, 30), 20, (30, 60), (0, 0)),
+        (MemberLead(90, 30), 20, (30, 60), (0, 0)),
         # It is not known how far they are: as far as there are messages.
-        (Ahead(100, 100), 20, (30, 80), (0, 0)),
-        (Ahead(100, 100), 80, (0, 20), (0, 30)),
+        (MemberLead(100, 100), 20, (30, 80), (0, 0)),
+        (MemberLead(100, 100), 80, (0, 20), (0, 30)),
     ],
 )
 def test_bounds_of_other_groups(
-    ahead: Ahead, target: int, reconsumed: tuple[int, int], skipped: tuple[int, int]
+    ahead: MemberLead, target: int, reconsumed: tuple[int, int], skipped: tuple[int, int]
 ) -> None:
     assert _bounds(find_effects(50, target, 0, 100, ahead)) == (reconsumed, skipped)
 
@@ -254,7 +266,7 @@ def test_the_truth_is_always_within_the_bounds(data: st.DataObject) -> None:
     consumed_count = len(done) + data.draw(st.integers(0, 3))
     unfinished = [at for at in past if at not in done]
     first = data.draw(st.sampled_from(unfinished)) if unfinished and data.draw(st.booleans()) else None
-    effects = find_effects(before, target, min_offset, max_offset, Ahead(pulled_to, consumed_count, first))
+    effects = find_effects(before, target, min_offset, max_offset, MemberLead(pulled_to, consumed_count, first))
     consumed = {at for at in range(min_offset, max_offset) if at < before} | done
     if before == target:
         return

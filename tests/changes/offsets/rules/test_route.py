@@ -8,7 +8,7 @@ import pytest
 
 from rmqctl.changes.offsets.rules.route import (
     CONSUME_ACTIVELY,
-    Situation,
+    GroupSituation,
     choose_route,
     describe_routes,
     is_cpp_only,
@@ -22,13 +22,15 @@ from rmqctl.model.progress import Unknown
 _PUSH, _POP = "CONSUME_PASSIVELY", "CONSUME_POP"
 
 
-def _situation(state: GroupState = GroupState.ONLINE, **changes: object) -> Situation:
+def _situation(state: GroupState = GroupState.ONLINE, **changes: object) -> GroupSituation:
     unseen = Unknown.BROKER_UNREACHABLE if state is GroupState.UNKNOWN else None
     settings = {"consume_type": _PUSH, "message_model": "CLUSTERING", "languages": frozenset({"JAVA"}), **changes}
-    return Situation("G", state, unseen, **settings)  # type: ignore[arg-type]
+    return GroupSituation("G", state, unseen, **settings)  # type: ignore[arg-type]
 
 
-def _refusal(situation: Situation, server_side: tuple[bool, ...] = (True,), *, assume_offline: bool = False) -> str:
+def _refusal(
+    situation: GroupSituation, server_side: tuple[bool, ...] = (True,), *, assume_offline: bool = False
+) -> str:
     with pytest.raises(RefusedError) as caught:
         require_resettable(situation, assume_offline=assume_offline, is_server_side=server_side)
     assert caught.value.hint
@@ -36,7 +38,9 @@ def _refusal(situation: Situation, server_side: tuple[bool, ...] = (True,), *, a
     return caught.value.sentence
 
 
-def _passes(situation: Situation, server_side: tuple[bool, ...] = (True,), *, assume_offline: bool = False) -> bool:
+def _passes(
+    situation: GroupSituation, server_side: tuple[bool, ...] = (True,), *, assume_offline: bool = False
+) -> bool:
     try:
         require_resettable(situation, assume_offline=assume_offline, is_server_side=server_side)
     except RefusedError:
@@ -160,7 +164,7 @@ def test_nothing_is_stored_under_a_running_group_and_nobody_is_pushed_who_can_no
 
 
 def test_each_way_says_what_it_does_to_the_group() -> None:
-    def codes(situation: Situation, *routes: Route) -> list[str]:
+    def codes(situation: GroupSituation, *routes: Route) -> list[str]:
         return [item.code for item in describe_routes(situation, routes)]
 
     online, empty = _situation(), _situation(GroupState.EMPTY)

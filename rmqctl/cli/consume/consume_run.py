@@ -1,0 +1,220 @@
+"""One run of `consume run`: join the group, consume until a stop condition, and leave the group."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rmqctl.consumer.push_consumer import PushConsumer, UnackedMessages
+from rmqctl.errors import UnreachableError
+from rmqctl.model.consumption import ConsumeResult
+from rmqctl.net.clock import pause
+from rmqctl.text.words import counted, listed
+
+from .count_limit import count_down
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+    from rmqctl.consumer.batch import Listener
+    from rmqctl.consumer.settings import ConsumerSettings
+    from rmqctl.model.consumption import ConsumerWarning
+    from rmqctl.model.group import Subscription
+    from rmqctl.rules.allocate import Strategy
+    from rmqctl.rules.clock_skew import SkewBounds
+
+_PARTLY_DONE, _INTERRUPTED = 8, 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# The number of warnings of each kind; at the end, its total is reported.
+_MOST_WARNINGS = 20
+# The results of batches other than success.
+_TOLD = frozenset(ConsumeResult) - {ConsumeResult.SUCCESS}
+
+
+class ConsumeRun:
+    """Consumes until a signal, a number of messages or a time limit. `say` and `warn` print for people.
+
+    `check` raises an error that prevents joining.
+    """
+
+    def __init__(
+        self, settings: ConsumerSettings, subscriptions: Sequence[Subscription], strategy: Strategy, *,
+        limit_s: float | None, count: int | None, drain_s: float, say: Callable[[str], None],
+        warn: Callable[[str], None], check: Callable[[Client], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._subscriptions = subscriptions
+        self._strategy = strategy
+        self._limit_s = limit_s
+        self._count = count
+        self._drain_s = drain_s
+        self._say = say
+        self._warn = warn
+        self._check = check
+        self._warnings: Counter[ConsumerWarning] = Counter()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+        self._signal_count = 0
+        self._starting: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[list[UnackedMessages]] | None = None
+        self._error: BaseException | None = None
+        # Messages that are left then are not missing.
+        self._is_enough = False
+
+    def stop(self) -> None:
+        """Start to stop, because enough messages arrived. Any thread may call it."""
+        self._is_enough = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
+
+    def fail(self, error: BaseException) -> None:
+        """Start to stop, and raise this error at the end. Any thread may call it."""
+        self._error = self._error or error
+        self.stop()
+
+    async def run(self, client: Client, listener: Listener) -> int:
+        """Consume; return the exit code. Raises the errors of joining, and the first error given to fail()."""
+        self._loop = asyncio.get_running_loop()
+        threads = set(threading.enumerate())
+        consumer = PushConsumer(
+            client,
+            self._settings,
+            self._subscriptions,
+            self._counting(listener),
+            self._strategy,
+            report=self._report,
+            on_broken=self.fail,
+        )
+        for number in _SIGNALS:
+            _on_signal(self._loop, number, self._on_signal)
+        try:
+            if await self._start(consumer):
+                topics = listed([each.topic for each in self._subscriptions])
+                joined = f"Joined {self._settings.group} as {consumer.client_id}, for {topics}."
+                self._say(f"{joined} Press Ctrl-C to leave.")
+                self._say(_clock_words(consumer.broker_time.skews()))
+                ending = None if self._limit_s is None else asyncio.ensure_future(self._end_later(client))
+                await self._over.wait()
+                if ending is not None:
+                    ending.cancel()
+            code = await self._drain(consumer)
+            self._tell_of_threads(threads)
+            if self._error is not None:
+                raise self._error
+            return code
+        finally:
+            for number in _SIGNALS:
+                with suppress(NotImplementedError):
+                    self._loop.remove_signal_handler(number)
+
+    async def _start(self, consumer: PushConsumer) -> bool:
+        """Join the group; return False when a signal arrived first."""
+        self._starting = asyncio.ensure_future(self._join(consumer))
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            if not self._signal_count:
+                raise
+            return False
+        return True
+
+    async def _join(self, consumer: PushConsumer) -> None:
+        await self._check(consumer.client)
+        await consumer.start()
+
+    async def _end_later(self, client: Client) -> None:
+        await pause(client.clock, self._limit_s or 0.0)
+        self._over.set()
+
+    async def _drain(self, consumer: PushConsumer) -> int:
+        waiting = sum(each.count for each in consumer.unfinished())
+        if waiting and not self._is_enough:
+            self._say(f"Ending: {counted(waiting, 'message')} left to consume...")
+        # A second signal may already have arrived.
+        self._draining = asyncio.ensure_future(consumer.drain(self._drain_s if self._signal_count < 2 else 0.0))
+        try:
+            left = await self._draining
+        except asyncio.CancelledError:
+            if self._signal_count < 2:
+                raise
+            left = consumer.unfinished()
+        counters = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
+        if consumer.skipped_count:
+            counters += f", {consumer.skipped_count} skipped"
+        labels = [f"{count} {result}" for result, count in consumer.results.items() if result in _TOLD and count]
+        if labels:
+            counters += f"; batches: {listed(labels, len(labels))}"
+        if left and not self._is_enough:
+            where = listed(f"{each.mq} from offset {each.first_offset}" for each in left)
+            count = sum(each.count for each in left)
+            self._warn(f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}.")
+        if consumer.unstored:
+            where = listed(f"{each.what} at {each.broker_name}" for each in consumer.unstored)
+            self._warn(f"Not stored; messages consumed since the last commit will be redelivered: {where}.")
+        # A thread reports a loop that hangs, so this may change meanwhile.
+        for warning, count in list(self._warnings.items()):
+            if count > _MOST_WARNINGS:
+                self._warn(f"{warning}: {count} in total.")
+        self._say(f"Left {self._settings.group}: {counters}.")
+        if self._signal_count > 1:
+            return _INTERRUPTED
+        if not consumer.is_idle and self._is_enough:
+            self._warn("Some messages were still being processed and will be redelivered.")
+            return _PARTLY_DONE
+        if consumer.unstored or (left and not self._is_enough):
+            return _PARTLY_DONE
+        if self._count is not None and not self._is_enough and not self._signal_count:
+            missing = self._count - consumer.ok_count - consumer.failed_count
+            self._warn(f"{missing} of {counted(self._count, 'message')} did not arrive within --for.")
+            return UnreachableError.exit_code
+        return 0
+
+    def _tell_of_threads(self, before: set[threading.Thread]) -> None:
+        """Warn of threads that a listener started and that rmqctl does not wait for, unlike asyncio's own workers."""
+        mine = [
+            each.name
+            for each in threading.enumerate()
+            if each not in before and not each.daemon and not each.name.startswith("asyncio_")
+        ]
+        if mine:
+            whose = f"{counted(len(mine), 'thread')} that the listener started"
+            self._warn(f"rmqctl exits without waiting for {whose}: {listed(mine)}.")
+
+    def _on_signal(self) -> None:
+        self._signal_count += 1
+        self._over.set()
+        if self._starting is not None:
+            self._starting.cancel()
+        # Once: a third signal would interrupt leaving the group, which time-outs bound, and the reports after it.
+        if self._signal_count == 2 and self._draining is not None:
+            self._draining.cancel()
+
+    def _report(self, warning: ConsumerWarning, sentence: str) -> None:
+        self._warnings[warning] += 1
+        if self._warnings[warning] <= _MOST_WARNINGS:
+            self._warn(sentence)
+        if self._warnings[warning] == _MOST_WARNINGS:
+            self._warn(f"Further warnings of this kind ({warning}) are only counted.")
+
+    def _counting(self, listener: Listener) -> Listener:
+        """Return the listener, or one that stops after --count messages."""
+        return listener if self._count is None else count_down(listener, self._count, self.stop)
+
+
+def _clock_words(skews: Mapping[str, SkewBounds]) -> str:
+    """Return a sentence about the skew of the brokers' clocks, from which subscription versions are taken."""
+    if not skews:
+        return "Cannot read the brokers' clocks: subscription versions use this machine's clock."
+    skewed = (f"{name} {skew.middle_ms:+} ms (+-{skew.error_ms})" for name, skew in sorted(skews.items()))
+    return f"Clock skew against this machine: {listed(skewed)}."
+
+
+def _on_signal(loop: asyncio.AbstractEventLoop, number: signal.Signals, act: Callable[[], None]) -> None:
+    try:
+        loop.add_signal_handler(number, act)
+    except NotImplementedError:  # Windows
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))

@@ -1,0 +1,255 @@
+"""The queues that a consumer holds: take and drop them for the rebalance, pull them, pass on their messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rmqctl.client.core import Client
+from rmqctl.consumer.rules.pull_progress import offset_without_messages
+from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
+from rmqctl.model.consumption import ConsumerWarning
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import CLUSTERING, Subscription
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause
+from rmqctl.net.tasks import stop_tasks
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
+
+from .concurrent_consumption import ConcurrentConsumption
+from .consume_reporter import Report
+from .counters import Counters
+from .membership import Membership
+from .message_skipper import MessageSkipper
+from .offset_store import OffsetStore
+from .process_queue import ProcessQueue
+from .pull_loop import Pulled, pull_queue
+from .retried_message import restore_topics
+from .routes import Routes
+from .settings import ConsumerSettings
+from .start_offset import find_start
+
+# Answers to a pull from a broker that does not know this client or its current subscription.
+_UNKNOWN_HERE = frozenset(
+    {
+        ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    }
+)  # fmt: skip
+
+
+class AssignedQueues:
+    """The queues of one consumer; the owner for Rebalance and pull_queue().
+
+    `queues` has the held queues, `is_running` allows pulling, `skipped_count` counts messages acknowledged unread. Set
+    `consumption` before any queue is taken.
+    """
+
+    def __init__(
+        self, client: Client, settings: ConsumerSettings, *, routes: Routes, membership: Membership,
+        offsets: OffsetStore, counters: Counters, skipping: MessageSkipper, report: Report,
+    ) -> None:  # fmt: skip
+        self.client = client
+        self.settings = settings
+        self.is_running = False
+        self.started_at_ms = 0
+        self.consumption: ConcurrentConsumption | None = None
+        self.queues: dict[MessageQueue, ProcessQueue] = {}
+        self.skipped_count = 0
+        self._routes = routes
+        self._membership = membership
+        self._offsets = offsets
+        self._counters = counters
+        self._skipping = skipping
+        self._report = report
+        self._limits = FlowLimits(
+            queue_count=settings.queue_count_limit, queue_mib=settings.queue_mib_limit, span=settings.span_limit,
+            topic_count=settings.topic_count_limit, topic_mib=settings.topic_mib_limit,
+        )  # fmt: skip
+        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._is_ending = False
+        self._suspended_count = 0
+        # Called to rebalance after a queue was lost.
+        self.on_lost: Callable[[], object] = lambda: None
+
+    async def end(self) -> None:
+        """Stop pulling, and take no more queues."""
+        self._is_ending = True
+        await stop_tasks(self._pulls.values())
+
+    def suspend(self) -> None:
+        """Stop pulling until resume() has been called as often as this method."""
+        self._suspended_count += 1
+
+    def resume(self) -> None:
+        """Undo one suspend()."""
+        self._suspended_count -= 1
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether suspend() has stopped pulling."""
+        return self._suspended_count > 0
+
+    async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
+        """Store the offsets of all or these queues; report and return failures."""
+        failures = await self._offsets.persist(mqs)
+        for failure in failures:
+            at = f" at {failure.broker_name}" if failure.broker_name is not None else ""
+            self._report(ConsumerWarning.STORE, f"Not stored{at}: {failure.what}: {failure.error.sentence}")
+        return failures
+
+    # For Rebalance
+
+    def held(self) -> Mapping[MessageQueue, int]:
+        """See rebalance.Owner."""
+        return {mq: queue.last_pull_at_ms for mq, queue in self.queues.items()}
+
+    async def take(self, mq: MessageQueue) -> bool:
+        """See rebalance.Owner."""
+        if not self._may_take(mq):
+            return False
+        self._offsets.forget(mq)
+        offset = await find_start(
+            self.client, self.settings, self._offsets, mq, address=self._routes.address(mq.broker_name),
+            started_at_ms=self.started_at_ms,
+        )  # fmt: skip
+        if not self._may_take(mq):
+            return False
+        queue = ProcessQueue(mq, now_ms=self.client.clock.now_ms())
+        self.queues[mq] = queue
+        self._pulls[mq] = asyncio.create_task(self._pull(queue, offset), name=f"PullMessage {mq}")
+        return True
+
+    def _may_take(self, mq: MessageQueue) -> bool:
+        return mq not in self.queues and not self._is_ending
+
+    async def _pull(self, queue: ProcessQueue, offset: int) -> None:
+        await pause(self.client.clock, self.settings.first_pull_delay_s)
+        await pull_queue(self, queue, offset)
+
+    async def drop(self, mq: MessageQueue) -> bool:
+        """See rebalance.Owner."""
+        queue = self.queues.get(mq)
+        if queue is None:
+            return True
+        queue.drop()
+        pulling = self._pulls.pop(mq, None)
+        if pulling is not None:
+            await stop_tasks([pulling])
+        await self.persist([mq])
+        self.queues.pop(mq, None)
+        self._offsets.forget(mq)
+        return True
+
+    # For pull_queue()
+
+    def subscription(self, topic: str) -> Subscription | None:
+        """See pulling.Owner."""
+        return self._membership.subscription(topic)
+
+    def address(self, mq: MessageQueue, broker_id: int) -> str | None:
+        """See pulling.Owner."""
+        return self._routes.address(mq.broker_name, broker_id) or self._routes.address(mq.broker_name)
+
+    def hold(self, process_queue: ProcessQueue) -> FlowControl | None:
+        """See pulling.Owner."""
+        hold = decide(
+            self._limits, held_queue_count=len(self.queues), count=process_queue.count,
+            size_bytes=process_queue.size_bytes, span=process_queue.span, is_blocked=process_queue.is_blocked,
+        )  # fmt: skip
+        if hold is not None:
+            self._counters.held(hold)
+        return hold
+
+    def committed(self, mq: MessageQueue) -> int | None:
+        """See pulling.Owner."""
+        return self._offsets.read(mq)
+
+    def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
+        """See pulling.Owner."""
+        messages = pulled.messages
+        for fault in pulled.faults:
+            self._report(ConsumerWarning.UNREADABLE, f"{process_queue.mq}:{fault}")
+        back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
+        if back_to < pulled.asked_offset:
+            self._report(
+                ConsumerWarning.OFFSET,
+                f"{process_queue.mq}: the broker moved back from {pulled.asked_offset} to {back_to}.",
+            )
+        if not messages:
+            offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
+            if offset is not None:
+                self.acknowledge(process_queue.mq, offset)
+            return
+        self._counters.pulled(process_queue.mq.topic, len(messages), pulled.spent_ms)
+        if process_queue.mq.topic.startswith(RETRY_PREFIX):
+            messages = restore_topics(messages)
+        process_queue.put(messages)
+        wanted = self._without_skipped(process_queue, messages, pulled.max_offset)
+        if wanted and self.consumption is not None:
+            self.consumption.submit(process_queue, wanted)
+
+    def _without_skipped(
+        self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
+    ) -> Sequence[StoredMessage]:
+        """Acknowledge unwanted messages unread, and return the others."""
+        unwanted = self._skipping.find_unwanted(messages, max_offset) if self._skipping.is_needed else []
+        if not unwanted:
+            return messages
+        self.skipped_count += len(unwanted)
+        offset = process_queue.remove(unwanted)
+        if offset is not None:
+            self.acknowledge(process_queue.mq, offset)
+        skipped = set(unwanted)
+        return [message for message in messages if message not in skipped]
+
+    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
+        """See pulling.Owner. A stored offset beyond our own one was stored by another member."""
+        mq = process_queue.mq
+        if self.settings.message_model != CLUSTERING:
+            return True
+        stored = await self._offsets.fetch(mq)
+        known = self._offsets.read(mq)
+        if known is None:
+            known = next_offset if process_queue.first_offset is None else process_queue.first_offset
+        if stored is None or stored <= known or process_queue.dropped:
+            return True
+        self._report(
+            ConsumerWarning.OFFSET,
+            f"{mq}: another member has consumed from {known} to {stored}; the queue is taken again.",
+        )
+        process_queue.drop()
+        self._lose(mq)
+        return False
+
+    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
+        """See pulling.Owner. The dropped queue stays held until the offset is stored, so it is not taken meanwhile."""
+        mq = process_queue.mq
+        process_queue.drop()
+        self._report(
+            ConsumerWarning.OFFSET,
+            f"{mq}: the broker does not have the requested offset; it continues at {next_offset}.",
+        )
+        await pause(self.client.clock, self.settings.illegal_offset_s)
+        self._offsets.update(mq, next_offset, increase_only=False)
+        await self.persist([mq])
+        self._lose(mq)
+
+    async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
+        """See pulling.Owner."""
+        self._report(ConsumerWarning.PULL, f"Cannot pull {mq}: {error.sentence}")
+        if isinstance(error, UnreachableError) or (isinstance(error, BrokerError) and error.code in _UNKNOWN_HERE):
+            await self._membership.tell(mq.broker_name)
+
+    def acknowledge(self, mq: MessageQueue, offset: int) -> None:
+        """Note the offset up to which a queue is done."""
+        self._offsets.update(mq, offset, increase_only=True)
+
+    def _lose(self, mq: MessageQueue) -> None:
+        self._pulls.pop(mq, None)
+        self.queues.pop(mq, None)
+        self._offsets.forget(mq)
+        self.on_lost()

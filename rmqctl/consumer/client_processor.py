@@ -1,0 +1,254 @@
+"""Requests of brokers to a consumer: rebalance, reset offsets, report its state (ClientRemotingProcessor)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from rmqctl.client.core import Client
+from rmqctl.client.link import Handler
+from rmqctl.errors import RmqctlError
+from rmqctl.model.group import Subscription
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause, wait_for
+from rmqctl.net.tasks import stop_tasks
+from rmqctl.protocol import bodies
+from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.java_dumps import dumps
+from rmqctl.rules.stuck_queues import Head
+
+from .batch import Listener
+from .counters import Counters
+from .direct_consumption import consume_directly, make_batch
+from .offset_store import OffsetStore
+from .process_queue import ProcessQueue
+from .running_info import ConsumerState, HeldQueue, encode_running_info
+from .settings import ConsumerSettings
+from .stacks import stacks
+
+# The pause between dropping the queues and setting their offsets (MQClientInstance.resetOffset).
+RESET_WAIT_S = 10.0
+# Time limit for positions that only brokers know: mqadmin gives up after 5 s.
+_POSITIONS_S = 3.0
+# What Java shows for a queue without a position, and for one that could not be read (RemoteBrokerOffsetStore).
+_NO_OFFSET, _UNREAD_OFFSET = -1, -2
+
+
+class ControlledConsumer(Protocol):
+    """The consumer, as its control needs it."""
+
+    client: Client
+    settings: ConsumerSettings
+    client_id: str
+    listener: Listener
+    offsets: OffsetStore
+    counters: Counters
+
+    @property
+    def started_at_ms(self) -> int:
+        """When the consumer joined, epoch ms."""
+
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """Return the subscriptions, by topic."""
+
+    def process_queues(self) -> Mapping[MessageQueue, ProcessQueue]:
+        """Return the held queues."""
+
+    def taken_at_ms(self, mq: MessageQueue) -> int:
+        """Return when a held queue was taken, epoch ms."""
+
+    def heads(self) -> Mapping[MessageQueue, Head]:
+        """Return the first message in flight of each queue whose listener is processing it now."""
+
+    def suspend(self) -> None:
+        """Stop pulling until resume() has been called as often as this method."""
+
+    def resume(self) -> None:
+        """Undo one suspend()."""
+
+    async def drop(self, mq: MessageQueue) -> bool:
+        """Store the offset of a queue that is in memory, and give up the queue."""
+
+    def rebalance_soon(self) -> None:
+        """Rebalance as soon as allowed."""
+
+
+class ClientProcessor:
+    """Answers brokers for a consumer. Give `handlers` to its Client, and call `attach()` once the consumer exists.
+
+    `strategy` is the name of the strategy. Resets run one after the other, each for at least `reset_wait_s`. `report`
+    receives a sentence about the result of each.
+    """
+
+    def __init__(
+        self, *, strategy: str, reset_wait_s: float = RESET_WAIT_S, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._strategy = strategy
+        self._reset_wait_s = reset_wait_s
+        self._report = report
+        self._consumer: ControlledConsumer | None = None
+        self._resetting = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.handlers: Mapping[int, Handler] = {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._notified,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._tell_offsets,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._tell_running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume,
+        }
+
+    def attach(self, consumer: ControlledConsumer) -> None:
+        """Answer for this consumer from now on, until aclose()."""
+        self._consumer = consumer
+
+    async def aclose(self) -> None:
+        """Stop running work: queues of a running reset keep their old offsets."""
+        self._consumer = None
+        await stop_tasks(self._tasks)
+
+    def _speaker(self, command: Command, field: str) -> ControlledConsumer | None:
+        """Return the consumer if it belongs to the group of the request, else None."""
+        consumer = self._consumer
+        is_meant = consumer is not None and command.ext_fields.get(field) == consumer.settings.group
+        return consumer if is_meant else None
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start work that continues even if the connection ends, which cancels the handler."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _notified(self, _: str, __: Command) -> None:
+        """NOTIFY_CONSUMER_IDS_CHANGED, for any group, as in Java."""
+        if self._consumer is not None:
+            self._consumer.rebalance_soon()
+
+    async def _reset(self, address: str, command: Command) -> None:
+        """RESET_CONSUMER_CLIENT_OFFSET, which is never answered."""
+        consumer = self._speaker(command, "group")
+        if consumer is None:
+            return
+        topic = command.ext_fields.get("topic", "")
+        try:
+            table = bodies.decode_pushed_reset(command.body) if command.body else {}
+        except RmqctlError as error:
+            self._report(f"A reset of {topic} from {address} is ignored: {error.sentence}")
+            return
+        targets = {mq: offset for mq, offset in table.items() if mq.topic == topic}
+        self._start(self._carry_out(consumer, topic, targets))
+
+    async def _carry_out(self, consumer: ControlledConsumer, topic: str, targets: Mapping[MessageQueue, int]) -> None:
+        """Reset offsets in the order of MQClientInstance.resetOffset, which pauses all topics meanwhile."""
+
+        def held() -> list[MessageQueue]:
+            """Return the queues that are held now: the broker pushes the queues of all members to each."""
+            return [mq for mq in consumer.process_queues() if mq in targets]
+
+        async with self._resetting:
+            consumer.suspend()
+            try:
+                for mq in held():
+                    consumer.process_queues()[mq].drop()
+                await pause(consumer.client.clock, self._reset_wait_s)
+                mine = held()
+                for mq in mine:
+                    consumer.process_queues()[mq].drop()
+                    consumer.offsets.update(mq, targets[mq], increase_only=False)
+                for failure in await consumer.offsets.persist(mine):
+                    self._report(f"A reset of {topic} was not stored: {failure.what}: {failure.error.sentence}")
+                await asyncio.gather(*(self._let_go(consumer, mq) for mq in mine))
+            finally:
+                consumer.resume()
+                consumer.rebalance_soon()
+        done = ", ".join(f"{mq.broker_name}:{mq.queue_id} to {targets[mq]}" for mq in sorted(mine))
+        self._report(f"A broker reset {topic}: {done or 'this member holds none of the queues'}.")
+
+    async def _let_go(self, consumer: ControlledConsumer, mq: MessageQueue) -> None:
+        try:
+            is_dropped = await consumer.drop(mq)
+        except RmqctlError as error:
+            self._report(f"Cannot give up {mq} after its reset: {error.sentence}")
+        else:
+            if not is_dropped:
+                self._report(f"Cannot give up {mq} yet after its reset.")
+
+    async def _tell_offsets(self, _: str, command: Command) -> Command:
+        """GET_CONSUMER_STATUS_FROM_CLIENT: return offsets in memory; none for another group, as in Java."""
+        consumer, topic = self._speaker(command, "group"), command.ext_fields.get("topic", "")
+        offsets = {} if consumer is None else consumer.offsets.snapshot()
+        table = {mq: offset for mq, offset in offsets.items() if not topic.strip() or mq.topic == topic}
+        return Command(ResponseCode.SUCCESS, body=dumps({"consumerTable": {}, "messageQueueTable": table}))
+
+    async def _tell_running_info(self, _: str, command: Command) -> Command:
+        """GET_CONSUMER_RUNNING_INFO: return the state of the consumer."""
+        consumer = self._speaker(command, "consumerGroup")
+        if consumer is None:
+            return _not_here(command)
+        queues, positions = dict(consumer.process_queues()), await _positions(consumer)
+        topics = consumer.subscriptions()
+        running = ConsumerState(
+            settings=consumer.settings,
+            client_id=consumer.client_id,
+            started_at_ms=consumer.started_at_ms,
+            name_servers=consumer.client.name_servers,
+            strategy=self._strategy,
+            listener=_name_of(consumer.listener),
+            subscriptions=topics.values(),
+            queues={mq: HeldQueue(queues[mq], positions[mq], consumer.taken_at_ms(mq)) for mq in positions},
+            statuses={topic: consumer.counters.status(topic) for topic in topics},
+            holds=consumer.counters.holds,
+            heads=consumer.heads(),
+            stacks=stacks() if command.ext_fields.get("jstackEnable") == "true" else None,
+        )
+        return Command(ResponseCode.SUCCESS, body=encode_running_info(running))
+
+    async def _consume(self, _: str, command: Command) -> Command:
+        """CONSUME_MESSAGE_DIRECTLY: the listener runs to its end, although the broker waits for only 10 s."""
+        consumer = self._speaker(command, "consumerGroup")
+        if consumer is None:
+            return _not_here(command)
+        batch = make_batch(consumer.settings, command.ext_fields.get("brokerName", ""), command.body)
+        consuming = self._start(consume_directly(consumer.listener, consumer.client.clock, batch))
+        return Command(ResponseCode.SUCCESS, body=dumps(await asyncio.shield(consuming)))
+
+
+async def _positions(consumer: ControlledConsumer) -> dict[MessageQueue, int]:
+    """Return the position of each held queue: the one in memory, else the stored one."""
+    positions = {mq: consumer.offsets.read(mq) for mq in consumer.process_queues()}
+    asking = {mq: asyncio.ensure_future(_fetch(consumer, mq)) for mq, offset in positions.items() if offset is None}
+    if asking:
+        try:
+            await wait_for(consumer.client.clock, asyncio.wait(asking.values()), _POSITIONS_S)
+        except TimeoutError:
+            pass
+        finally:
+            for task in asking.values():
+                task.cancel()
+    found = {mq: task.result() if task.done() else _UNREAD_OFFSET for mq, task in asking.items()}
+    # Leave out queues that were given up meanwhile.
+    return {
+        mq: found[mq] if offset is None else offset
+        for mq, offset in positions.items()
+        if mq in consumer.process_queues()
+    }
+
+
+async def _fetch(consumer: ControlledConsumer, mq: MessageQueue) -> int:
+    try:
+        offset = await consumer.offsets.fetch(mq)
+    except RmqctlError:
+        return _UNREAD_OFFSET
+    return _NO_OFFSET if offset is None else offset
+
+
+def _not_here(command: Command) -> Command:
+    group = command.ext_fields.get("consumerGroup")
+    return Command(ResponseCode.SYSTEM_ERROR, remark=f"The Consumer Group <{group}> not exist in this consumer")
+
+
+def _name_of(listener: Listener) -> str:
+    named = listener if hasattr(listener, "__qualname__") else type(listener)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,0 +1,312 @@
+"""Concurrent consumption: handle the result of each batch, and the messages that failed.
+
+(ConsumeMessageConcurrentlyService.) Successful messages are acknowledged in bulk, queue by queue. Failed messages are
+sent back to their broker. Where that fails, they are retried locally, a limited number of times. After that, their
+queue accepts no new messages until a broker accepts the failed ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from rmqctl.errors import RmqctlError
+from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
+from rmqctl.model.group import BROADCASTING
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import Clock, pause
+from rmqctl.net.tasks import stop_tasks
+from rmqctl.protocol.message import StoredMessage
+
+from .batch import Batch, Listener
+from .expiry import Expiry
+from .process_queue import ProcessQueue
+from .settings import ConsumerSettings
+from .workers import make_workers
+
+# RocketMQ sends expired messages back with this level (ProcessQueue.cleanExpiredMsg).
+EXPIRED_LEVEL = 3
+# The number of failed batches that are sent back concurrently; each is sent message by message.
+_SENT_BACK_AT_ONCE = 32
+
+
+class RetrySender(Protocol):
+    """Sends a message back to its broker for a later retry."""
+
+    async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
+        """Send it with a delay level to the broker that delivered it. Raises RmqctlError when no broker accepts it."""
+
+
+class ConsumeObserver(Protocol):
+    """Receives the events of consumption, to count and report them."""
+
+    def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
+        """Count consumed messages of one topic, and the total time (ms) of their `batch_count` batches."""
+
+    def came_back(self, result: ConsumeResult, batch_count: int) -> None:
+        """Count batches under the label that they got when the listener returned."""
+
+    def came_late(self, batch: Batch) -> None:
+        """Report a late batch: one that succeeded, or that was already sent back."""
+
+    def all_hang(self, worker_count: int) -> None:
+        """Report that no worker is left: all have overdue batches."""
+
+    def one_is_free(self) -> None:
+        """Report that a worker is free again."""
+
+    def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
+        """Report a failed message that cannot be sent back, because it cannot be read."""
+
+    def failed(self, batch: Batch, result: ConsumeResult) -> None:
+        """Report a batch that failed."""
+
+    def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
+        """Report that messages could not be sent back and are kept."""
+
+    def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
+        """Report that a queue pulls no new messages, because failed ones cannot be sent back."""
+
+    def expired(self, batch: Batch) -> None:
+        """Report a batch that took too long and is sent back."""
+
+
+class _Sum:
+    """The successful messages of one queue."""
+
+    __slots__ = ("batch_count", "messages", "spent_s")
+
+    def __init__(self) -> None:
+        self.messages: list[StoredMessage] = []
+        self.spent_s = 0.0
+        self.batch_count = 0
+
+
+class ConcurrentConsumption:
+    """Passes messages to the listener, and acknowledges them.
+
+    `acknowledge` receives the offset up to which a queue is done. Everything but the listener runs in the event loop.
+    """
+
+    def __init__(
+        self, settings: ConsumerSettings, listener: Listener, clock: Clock, *, send_back: RetrySender,
+        acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._clock = clock
+        self._send_back = send_back
+        self._acknowledge = acknowledge
+        self._watcher = watcher
+        self._running: set[asyncio.Task[None]] = set()
+        self._open_count = 0
+        # Batches that are overdue, each of which has a worker.
+        self._overdue_count = 0
+        self._is_closed = False
+        self._gate = asyncio.Semaphore(_SENT_BACK_AT_ONCE)
+        self.expiry = Expiry(clock, settings.consume_timeout_s, self._expire)
+        self._workers = make_workers(
+            listener, settings.worker_count, clock, on_done=self._settle, on_start=self.expiry.started,
+            on_end=self.expiry.finished,
+        )  # fmt: skip
+
+    def submit(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        """Have messages of a process queue consumed, in batches of the configured size."""
+        size, level = self._settings.batch_size, self._settings.delay_level
+        if size == 1:
+            batches = [Batch(process_queue, [message], level) for message in messages]
+        else:
+            batches = [Batch(process_queue, messages[at : at + size], level) for at in range(0, len(messages), size)]
+        self._open_count += len(batches)
+        self._workers.submit(batches)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no message is being consumed, waiting to be, or being sent back."""
+        return self._open_count == 0 and not self._running
+
+    async def aclose(self) -> None:
+        """Stop the workers and the sending back; ignore results of listeners from now on."""
+        self._is_closed = True
+        self._workers.close()
+        self.expiry.close()
+        await stop_tasks(self._running)
+
+    def _settle(self, batches: list[Batch]) -> None:
+        """Acknowledge successful batches in bulk, and handle the others one by one."""
+        done: dict[ProcessQueue, _Sum] = {}
+        # Expired batches are no longer waited for.
+        self._open_count -= len(batches) - sum([batch.is_expired for batch in batches])
+        if self._is_closed:
+            return
+        if self._overdue_count:
+            self._count_returned(batches)
+        now_ms, timeout_s, success = self._clock.now_ms(), self.expiry.timeout_s, ConsumeStatus.CONSUME_SUCCESS
+        for batch in batches:
+            process_queue = batch.process_queue
+            if process_queue.dropped or batch.is_left_alone:
+                continue
+            if batch.is_expired:
+                # Only its label counts: its messages have been sent back.
+                self._watcher.came_back(_result(batch, timeout_s), 1)
+                self._watcher.came_late(batch)
+                continue
+            spent_s = batch.finished_s - batch.started_s
+            is_whole = batch.status is success and batch.ack_index >= len(batch.messages) - 1
+            if is_whole and spent_s < timeout_s:
+                found = done.get(process_queue)
+                if found is None:
+                    found = done[process_queue] = _Sum()
+                found.messages += batch.messages
+                found.spent_s += spent_s
+                found.batch_count += 1
+            else:
+                self._settle_one(batch, _result(batch, timeout_s))
+        for process_queue, found in done.items():
+            process_queue.last_consume_at_ms = now_ms
+            topic, count = process_queue.mq.topic, len(found.messages)
+            self._watcher.consumed(topic, count, 0, found.spent_s * 1000, found.batch_count)
+            self._watcher.came_back(ConsumeResult.SUCCESS, found.batch_count)
+            self._remove(process_queue, found.messages)
+
+    def _settle_one(self, batch: Batch, result: ConsumeResult) -> None:
+        good, bad = split(batch, ack_index_on_failure=self._settings.ack_index_on_failure)
+        batch.process_queue.last_consume_at_ms = self._clock.now_ms()
+        spent_ms = (batch.finished_s - batch.started_s) * 1000
+        self._watcher.consumed(batch.mq.topic, len(good), len(bad), spent_ms, 1)
+        self._watcher.came_back(result, 1)
+        if bad:
+            self._watcher.failed(batch, result)
+        elif result is ConsumeResult.TIME_OUT:
+            self._watcher.came_late(batch)
+        if good:
+            self._remove(batch.process_queue, good)
+        if not bad:
+            return
+        if self._settings.message_model == BROADCASTING:
+            # RocketMQ drops them too: no other member would get them.
+            self._remove(batch.process_queue, bad)
+            return
+        rest = Batch(batch.process_queue, bad, batch.delay_level)
+        rest.attempt = batch.attempt
+        self._start(self._give_back(rest, batch.delay_level))
+
+    def _remove(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        offset = process_queue.remove(messages)
+        if offset is not None and not process_queue.dropped:
+            self._acknowledge(process_queue.mq, offset)
+
+    async def _give_back(self, batch: Batch, level: int) -> None:
+        """Send messages back until none is left; those that no broker accepts are retried locally, then kept."""
+        error = await self._send_all(batch, level)
+        if error is None or batch.process_queue.dropped:
+            return
+        self._watcher.not_sent_back(batch, error)
+        batch.attempt += 1
+        if batch.attempt <= self._settings.local_retry_limit and not batch.is_expired:
+            await pause(self._clock, self._settings.local_retry_s)
+            if not batch.process_queue.dropped:
+                again = Batch(batch.process_queue, batch.messages, self._settings.delay_level)
+                again.attempt = batch.attempt
+                self._open_count += 1
+                self._workers.submit([again])
+            return
+        process_queue = batch.process_queue
+        process_queue.block()
+        self._watcher.blocked(process_queue, error)
+        try:
+            while error is not None and not process_queue.dropped:
+                await pause(self._clock, self._settings.local_retry_s)
+                error = await self._send_all(batch, level)
+        finally:
+            process_queue.unblock()
+
+    async def _send_all(self, batch: Batch, level: int) -> RmqctlError | None:
+        """Send messages back one by one; accepted ones count as consumed. Return why the others were not accepted."""
+        async with self._gate:
+            left: list[StoredMessage] = []
+            error: RmqctlError | None = None
+            for message in batch.messages:
+                # A message that is no longer there was already sent back, or belongs to another member by now.
+                if batch.process_queue.dropped or not batch.process_queue.has(message):
+                    continue
+                try:
+                    await self._send_back(message, level, broker_name=batch.mq.broker_name)
+                except RmqctlError as failure:
+                    if _is_readable(message):
+                        error = failure
+                        left.append(message)
+                        continue
+                    # No broker can ever accept it: if kept, it would block its queue for ever.
+                    self._watcher.given_up(batch, message, failure)
+                    self._remove(batch.process_queue, [message])
+                else:
+                    self._remove(batch.process_queue, [message])
+            batch.messages = left
+            return error
+
+    def _count_returned(self, batches: list[Batch]) -> None:
+        """Note listeners that returned after their time."""
+        did_all_hang = self._overdue_count == self._settings.worker_count
+        self._overdue_count -= sum(batch.is_overdue for batch in batches)
+        if did_all_hang and self._overdue_count < self._settings.worker_count:
+            self._watcher.one_is_free()
+
+    def _expire(self, batch: Batch) -> None:
+        """Note a batch whose time is over. Its listener continues, and keeps its worker."""
+        batch.is_overdue = True
+        self._overdue_count += 1
+        if not batch.process_queue.dropped and self._settings.message_model != BROADCASTING:
+            self._send_back_expired(batch)
+        if self._overdue_count == self._settings.worker_count:
+            self._watcher.all_hang(self._overdue_count)
+
+    def _send_back_expired(self, batch: Batch) -> None:
+        """Send back a batch that took too long, and acknowledge it: a late result is ignored."""
+        batch.is_expired = True
+        self._open_count -= 1
+        self._watcher.expired(batch)
+        rest = Batch(batch.process_queue, list(batch.messages), EXPIRED_LEVEL)
+        rest.is_expired = True
+        self._start(self._give_back(rest, EXPIRED_LEVEL))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+def split(batch: Batch, *, ack_index_on_failure: bool) -> tuple[list[StoredMessage], list[StoredMessage]]:
+    """Return the messages of a finished batch that are done, and those to redeliver.
+
+    With CONSUME_SUCCESS, messages up to `ack_index` are done. With RECONSUME_LATER, RocketMQ treats none as done; with
+    `ack_index_on_failure`, messages up to an `ack_index` that the listener has set are done.
+    """
+    messages, count = list(batch.messages), len(batch.messages)
+    if batch.status is ConsumeStatus.CONSUME_SUCCESS:
+        done = min(max(batch.ack_index, -1) + 1, count)
+    elif ack_index_on_failure and 0 <= batch.ack_index < count:
+        done = batch.ack_index + 1
+    else:
+        done = 0
+    return messages[:done], messages[done:]
+
+
+def _is_readable(message: StoredMessage) -> bool:
+    """Return whether a record's topic and properties can be read; if not, brokers cannot read them either."""
+    try:
+        message.properties  # noqa: B018 (the access may fail; the topic is read with them)
+    except RmqctlError:
+        return False
+    return True
+
+
+def _result(batch: Batch, timeout_s: float) -> ConsumeResult:
+    if batch.error is not None:
+        return ConsumeResult.EXCEPTION
+    if batch.status is None:
+        return ConsumeResult.RETURNNULL
+    # The time limit may have been raised since the batch expired.
+    if batch.is_expired or batch.finished_s - batch.started_s >= timeout_s:
+        return ConsumeResult.TIME_OUT
+    return ConsumeResult.FAILED if batch.status is ConsumeStatus.RECONSUME_LATER else ConsumeResult.SUCCESS

@@ -1,0 +1,55 @@
+"""How a consumer consumes: where it starts, what its listener returns for a batch."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ConsumeFromWhere(StrEnum):
+    """Where consumption starts in a queue that has no stored offset (ConsumeFromWhere)."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+class ConsumeStatus(StrEnum):
+    """What a listener returns for a batch (ConsumeConcurrentlyStatus)."""
+
+    CONSUME_SUCCESS = "CONSUME_SUCCESS"
+    RECONSUME_LATER = "RECONSUME_LATER"
+
+
+class ConsumeResult(StrEnum):
+    """How a batch is counted, by its status or the lack of one (ConsumeReturnType, CMResult).
+
+    TIME_OUT is a label for a batch that finished late; the status still decides what happens to its messages.
+    """
+
+    SUCCESS = "SUCCESS"
+    TIME_OUT = "TIME_OUT"
+    EXCEPTION = "EXCEPTION"
+    RETURNNULL = "RETURNNULL"
+    FAILED = "FAILED"
+
+
+class ConsumerWarning(StrEnum):
+    """What a consumer reports: each kind can occur thousands of times, and none may hide the others."""
+
+    ROUTE = "ROUTE"
+    PULL = "PULL"
+    OFFSET = "OFFSET"
+    LISTENER = "LISTENER"
+    EXPIRED = "EXPIRED"
+    SEND_BACK = "SEND_BACK"
+    BLOCKED = "BLOCKED"
+    STORE = "STORE"
+    RESET = "RESET"
+    SKIP = "SKIP"
+    GROUP = "GROUP"
+    STRATEGY = "STRATEGY"
+    TIME_OUT = "TIME_OUT"
+    UNREADABLE = "UNREADABLE"
+    WORKERS = "WORKERS"
+    LOOP_BLOCKED = "LOOP_BLOCKED"
+    STOOD_STILL = "STOOD_STILL"

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqctl.changes.clean_expired.rules.methods import (
+    MOST_SENT_BACK,
+    CleanMethod,
+    CleanScope,
+    describe_progress,
+    find_methods,
+)
+from rmqctl.model.group import ProcessQueueInfo
+from rmqctl.model.plan import Cleaning
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.stuck_queues import Position, Watched
+
+
+def held(count: int, head: int = 10, last: int | None = None, **more: Any) -> ProcessQueueInfo:
+    values: dict[str, Any] = {
+        "cached_count": count, "cached_min_offset": head, "commit_offset": head, "dropped": False, "locked_at_ms": 7,
+        "cached_max_offset": head + count - 1 if last is None else last,
+    }  # fmt: skip
+    return ProcessQueueInfo(**{**values, **more})
+
+
+def looks(queue: ProcessQueueInfo, pulled: int | None = None, *, end: int = 200, **more: Any) -> Watched:
+    one = Position(10, end, queue, 0, pulled)
+    return Watched(one, one, 10_000, **{"is_orderly": False, **more})
+
+
+def ways(
+    watched: Watched, risk: int | None, busy: int | None = 1
+) -> list[tuple[CleanScope, int, tuple[int, ...], int]]:
+    return [(way.past, way.target, way.offsets, way.duplicates_max) for way in find_methods(watched, risk, busy)]
+
+
+def test_all_behind_a_single_message_is_done() -> None:
+    # 10 hangs, 11 to 109 are done: to go past all that was pulled repeats nothing but 10.
+    assert ways(looks(held(1), 110), 99) == [(CleanScope.IN_HAND, 110, (10,), 1), (CleanScope.HEAD, 11, (10,), 100)]
+
+
+def test_two_that_hang_are_the_first_and_the_last() -> None:
+    assert ways(looks(held(2, last=60), 110), 98, busy=2) == [
+        (CleanScope.IN_HAND, 110, (10, 60), 2), (CleanScope.HEAD, 11, (10,), 100),
+    ]  # fmt: skip
+
+
+def test_what_has_not_begun_is_read_again_rather_than_sent_back() -> None:
+    # One thread, a thousand wait behind it: nothing is done.
+    best, other = find_methods(looks(held(900), 910, end=2_000), 0, 1)
+    assert best == CleanMethod(CleanScope.HEAD, 11, (10,), True, 1)
+    assert (other.past, len(other.offsets), other.is_exact) == (CleanScope.IN_HAND, 900, True)
+
+
+def test_a_client_that_does_not_pull_first_consumes_what_it_has_in_hand() -> None:
+    best, other = find_methods(looks(held(900), 910, end=2_000), 0, 1, goes_on=True)
+    assert best == CleanMethod(CleanScope.HEAD, 11, (10,), True, 900)
+    assert (other.past, other.duplicates_max) == (CleanScope.IN_HAND, 900)
+
+
+def test_which_of_many_are_in_hand_is_not_told() -> None:
+    # 5 of 10 to 29 are in hand: all 20 would be sent back, the 15 that are done among them.
+    best, other = find_methods(looks(held(5, last=29), 30), 15, 5)
+    assert (best.past, best.duplicates_max) == (CleanScope.HEAD, 20)
+    assert (other.offsets, other.is_exact, other.duplicates_max) == (tuple(range(10, 30)), False, 24)
+
+
+def test_a_49_broker_does_not_note_what_was_pulled() -> None:
+    # The last in hand is known to be pulled, what lies behind it may be done.
+    assert ways(looks(held(2, last=60)), None, busy=2) == [
+        (CleanScope.IN_HAND, 61, (10, 60), 142), (CleanScope.HEAD, 11, (10,), 191),
+    ]  # fmt: skip
+    assert ways(looks(held(1)), None) == [(CleanScope.HEAD, 11, (10,), 190)]
+
+
+@pytest.mark.parametrize(
+    "watched",
+    [
+        pytest.param(looks(held(1), 110, is_orderly=True), id="in-order-nothing-behind-it-is-done"),
+        pytest.param(looks(held(1, locked_at_ms=None), 110), id="it-may-have-taken-the-queue-anew"),
+        pytest.param(
+            Watched(Position(10, 200, held(1), 0, 110), Position(10, 200, held(1), 0, 90), 10_000, False),
+            id="an-answer-got-lost",
+        ),
+        pytest.param(looks(held(MOST_SENT_BACK + 1), 10 + MOST_SENT_BACK + 1, end=5_000), id="too-many"),
+    ],
+)
+def test_only_past_the_first_message(watched: Watched) -> None:
+    assert [way.past for way in find_methods(watched, 99, 1)] == [CleanScope.HEAD]
+
+
+def test_what_was_pulled_after_the_first_look_is_left_to_the_client() -> None:
+    first, last = Position(10, 200, held(1), 0, 100), Position(10, 200, held(2, last=150), 0, 151)
+    best = find_methods(Watched(first, last, 10_000, False), 99, 2)[0]
+    assert (best.target, best.offsets) == (100, (10,))
+
+
+def test_nothing_in_hand_has_no_way() -> None:
+    empty = ProcessQueueInfo(0, 0, 0, 10, False)
+    assert find_methods(looks(empty), 0, 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("queue", "taken_at_ms", "is_gone"),
+    [
+        (held(1), 7, False),
+        (held(9), 7, False),
+        (held(1), None, False),
+        (None, 7, True),
+        (held(1, dropped=True), 7, True),
+        (held(1, head=11), 7, True),
+        (held(0), 7, True),
+        # It may have again what it had done when the plan was made.
+        (held(1, locked_at_ms=8), 7, True),
+    ],
+)
+def test_messages_that_are_not_in_the_same_hands_any_more(
+    queue: ProcessQueueInfo | None, taken_at_ms: int | None, is_gone: bool
+) -> None:
+    cleaning = Cleaning(10, 3, 16, (), "one", taken_at_ms)
+    assert (describe_progress(MessageQueue("T", "broker-a", 0), cleaning, queue) is not None) == is_gone
