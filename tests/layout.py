@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 
 MOST_LINES = 400
@@ -17,28 +16,19 @@ MOST_MODULES = 30
 
 _ONE_FILE_EACH = {Path("rmqctl/sandbox/handlers/broker"), Path("rmqctl/diagnose/checks")}
 
-# What was larger when this check was added. An entry that is no longer needed is reported.
-_TOO_LARGE = {
-    Path("rmqctl", name)
-    for name in (
-        "client/core.py", "observe/stuck_scan.py", "protocol/bodies.py",
-    )
-}  # fmt: skip
 
-
-def findings(root: Path, allowed: Iterable[Path] = ()) -> list[str]:
-    """Return a sentence for each file and folder under `root` that is too large, and for each needless exception."""
-    large: dict[Path, str] = {}
+def too_large(root: Path) -> list[str]:
+    """Return a sentence for each file and folder under `root` that is too large."""
+    large: list[str] = []
     for folder in sorted({path.parent for path in root.rglob("*.py")}):
         modules = sorted(folder.glob("*.py"))
         if len(modules) > MOST_MODULES and folder not in _ONE_FILE_EACH:
-            large[folder] = f"{folder} has {len(modules)} modules, more than {MOST_MODULES}: sort them into folders."
+            large.append(f"{folder} has {len(modules)} modules, more than {MOST_MODULES}: sort them into folders.")
         for path in modules:
             count = len(path.read_text(encoding="utf-8").splitlines())
             if count > MOST_LINES:
-                large[path] = f"{path} has {count} lines, more than {MOST_LINES}: split it."
-    needless = [f"{path} is no longer too large: remove its exception." for path in sorted(set(allowed) - large.keys())]
-    return [sentence for path, sentence in large.items() if path not in allowed] + needless
+                large.append(f"{path} has {count} lines, more than {MOST_LINES}: split it.")
+    return large
 
 
 def repeated_names(root: Path) -> list[str]:
@@ -53,7 +43,7 @@ def repeated_names(root: Path) -> list[str]:
 
 if __name__ == "__main__":
     roots = [Path(name) for name in sys.argv[1:]]
-    found = [sentence for root in roots for sentence in (*findings(root, _TOO_LARGE), *repeated_names(root))]
+    found = [sentence for root in roots for sentence in (*too_large(root), *repeated_names(root))]
     for sentence in found:
         print(sentence)
     sys.exit(bool(found))

@@ -73,19 +73,12 @@ class Client:
     """
 
     def __init__(
-        self,
-        name_servers: Sequence[str],
-        *,
-        timeout_s: float = 10.0,
-        clock: Clock | None = None,
-        connect: Connect = connect_tcp,
-        handlers: Mapping[int, Handler] | None = None,
-        credentials: Credentials | None = None,
-        address_map: Mapping[str, str] | None = None,
-        encoding: HeaderEncoding = HeaderEncoding.JSON,
-        open_ended: bool = False,
+        self, name_servers: Sequence[str], *, timeout_s: float = 10.0, clock: Clock | None = None,
+        connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None,
+        credentials: Credentials | None = None, address_map: Mapping[str, str] | None = None,
+        encoding: HeaderEncoding = HeaderEncoding.JSON, open_ended: bool = False,
         expectation: Expectation | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.clock = clock or SystemClock()
         self.deadline = Deadline(self.clock, timeout_s, open_ended=open_ended)
         self.name_servers = tuple(name_servers)

@@ -27,7 +27,7 @@ from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.net.clock import pause, wait_for
-from rmqctl.protocol import bodies, consumer_requests
+from rmqctl.protocol import consumer_requests, group_bodies
 from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 
@@ -232,7 +232,7 @@ class Rebalance:
                 answer = await self._client.ask(
                     broker.read_addresses[0], consumer_requests.get_consumer_ids(self._settings.group)
                 )
-                return broker.broker_name, bodies.decode_consumer_ids(answer.body)
+                return broker.broker_name, group_bodies.decode_consumer_ids(answer.body)
             except RmqctlError as error:
                 first_error = first_error or error
         raise first_error or RmqctlError(f"No broker of {route.topic} has an address.")

@@ -14,7 +14,7 @@ from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import wait_for
-from rmqctl.protocol import bodies, consumer_requests, headers
+from rmqctl.protocol import consumer_requests, group_bodies, headers
 from rmqctl.protocol.versions import version_ordinal
 
 from .consume_reporter import Report
@@ -114,7 +114,7 @@ class RetryGuard:
             return ()  # it knows no member: the same restart removed its locks
         except (RmqctlError, TimeoutError):
             return None
-        return None if answer.version < _LOOKS_AT_LOCKS else bodies.decode_consumer_ids(answer.body)
+        return None if answer.version < _LOOKS_AT_LOCKS else group_bodies.decode_consumer_ids(answer.body)
 
     def _is_known_harmless(self, client_id: str, now_s: float) -> bool:
         # Not for ever: another program may use a fixed name one day.
@@ -140,7 +140,7 @@ class RetryGuard:
         async with gate:
             try:
                 answer = await self._client.ask(address, headers.get_running_info(self._group, client_id))
-                info = bodies.decode_running_info(answer.body) if answer.body else None
+                info = group_bodies.decode_running_info(answer.body) if answer.body else None
             except RmqctlError:
                 return
         if info is None or not info.properties:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.admin.brokers.tables import fetch_configs
-from rmqctl.admin.groups.members import fetch_running_infos
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.messages.pull import FoundMessage, fetch_one
 from rmqctl.admin.offsets.group import read_group
@@ -21,7 +20,6 @@ from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueueInfo, 
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
-from rmqctl.observe.rules.stack_dumps import ListenerThread, listener_threads
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.holder_report import HolderReport, holder_of, report_of
 from rmqctl.rules.member_settings import MemberSettings
@@ -43,6 +41,7 @@ from rmqctl.rules.stuck_queues import (
     judge_popped,
 )
 
+from .member_threads import MemberThreads, fetch_member_threads
 from .pop_scan import PoppedMessage, PopScan, scan_pops
 
 # Queues that did not move in the first window are read again at this interval until they can be judged.
@@ -63,19 +62,6 @@ class StuckQueue(Struct, frozen=True):
     verdict: StuckVerdict
     head: FoundMessage | None
     popped: PoppedRecord | None = None
-
-
-class MemberThreads(Struct, frozen=True):
-    """The listener threads of a member with a queue that does not move; `threads`: None when it does not report."""
-
-    client_id: str
-    thread_count: int | None
-    threads: tuple[ListenerThread, ...] | None
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether all of its threads are in the listener."""
-        return self.threads is not None and self.thread_count is not None and len(self.threads) >= self.thread_count
 
 
 class StuckScan(Struct, frozen=True):
@@ -194,7 +180,8 @@ async def conclude_scans(
     still = {key: each.motion for key, each in watched.items() if each.motion in (Motion.RESTS, Motion.IDLES)}
     heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
     resting = {client_id for (_, client_id), motion in still.items() if motion is Motion.RESTS and client_id}
-    members = await _ask_stacks(client, group, last, {client_id: told[client_id].settings for client_id in resting})
+    asked = {client_id: told[client_id].settings for client_id in sorted(resting)}
+    members = await fetch_member_threads(client, group, last.reading.views.values(), asked)
     hindrances: dict[str, RetryHindrance] = {}
     if any(_fails(last.reading.running.ok, key) for key in still):
         brokers = {name: view.broker for name, view in last.reading.views.items()}
@@ -330,26 +317,6 @@ def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:
         for (mq, _), error in heads.failed.items()
         if not isinstance(error, NotFoundError)
     ]
-
-
-async def _ask_stacks(
-    client: Client, group: str, last: GroupScan, settings: Mapping[str, MemberSettings]
-) -> dict[str, MemberThreads]:
-    """Ask members whose queues do not move for their threads; `threads`: None for those that do not report."""
-    views = last.reading.views.values()
-    through = {view.address: view.connections for view in views if view.connections is not None}
-    if not settings:
-        return {}
-    infos = await fetch_running_infos(client, group, through, only=settings, with_stacks=True)
-    members = {}
-    for client_id in sorted(settings):
-        info = infos.ok.get(client_id)
-        dump = None if info is None else info.stacks
-        threads = None if dump is None else listener_threads(dump, group)
-        members[client_id] = MemberThreads(
-            client_id, settings[client_id].thread_count, None if threads is None else tuple(threads)
-        )
-    return members
 
 
 def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:

@@ -22,7 +22,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.net.clock import pause
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import bodies, group_bodies, headers
 from rmqctl.rules.group_state import agreed
 from rmqctl.rules.group_views import strategy_name
 
@@ -169,7 +169,7 @@ async def _pop_share_count(
 
     async def ask(name: str) -> set[int]:
         modes = await client.ask_broker(brokers[name], headers.get_request_modes())
-        shares = bodies.decode_pop_shares(group, modes.command.body)
+        shares = group_bodies.decode_pop_shares(group, modes.command.body)
         own = {shares[topic] for topic in topics if topic in shares}
         if own:
             return own

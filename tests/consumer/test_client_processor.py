@@ -22,7 +22,7 @@ from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.model.group import Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import VirtualClock
-from rmqctl.protocol import bodies
+from rmqctl.protocol import group_bodies
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -349,10 +349,10 @@ async def test_it_tells_of_itself() -> None:
         on.member.counters.consumed("T", 90, 10, 40.0, 20)
         on.member.counters.held(FlowControl.SPAN)
         answer = await ask_running(on)
-        info = bodies.decode_running_info(answer.body)
+        info = group_bodies.decode_running_info(answer.body)
         assert info.process_queues[ONE].commit_offset == 50
         assert info.process_queues[ONE].cached_max_offset == 52
-        held = bodies.decode_running_info(answer.body).process_queues
+        held = group_bodies.decode_running_info(answer.body).process_queues
         assert held[ONE].locked_at_ms == on.member.started_at_ms
         assert set(info.statuses) == {each.topic for each in info.subscriptions} == {"T", "%RETRY%G"}
         assert (info.statuses["T"].consume_failed_count, info.statuses["T"].consume_rt_ms) == (10, 2.0)
@@ -386,7 +386,7 @@ async def test_positions_that_are_not_in_memory_are_the_brokers() -> None:
         assert on.clock.monotonic_s() <= 3.5
         offsets = {key["queueId"]: each["commitOffset"] for key, each in loads(answer.body)["mqTable"].items()}
         assert offsets == {0: 33, 1: -1, 2: -2}
-        assert bodies.decode_running_info(answer.body).process_queues[THREE].commit_offset is None
+        assert group_bodies.decode_running_info(answer.body).process_queues[THREE].commit_offset is None
         # Looking changes nothing.
         assert on.member.offsets.snapshot() == {}
 

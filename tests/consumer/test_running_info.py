@@ -14,7 +14,7 @@ from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model import group
 from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol import bodies
+from rmqctl.protocol import group_bodies
 from rmqctl.protocol.java_json import loads
 from rmqctl.rules.flow_control import FlowControl
 from rmqctl.rules.group_views import strategy_name
@@ -51,7 +51,7 @@ def running(settings: ConsumerSettings | None = None, **more: Any) -> ConsumerSt
 
 def test_it_reads_as_any_clients_answer() -> None:
     body = encode_running_info(running())
-    info = bodies.decode_running_info(body)
+    info = group_bodies.decode_running_info(body)
     assert info.process_queues == {
         ONE: group.ProcessQueueInfo(
             cached_count=3, cached_min_offset=7, cached_max_offset=12, commit_offset=7, dropped=False,
@@ -79,7 +79,7 @@ def test_properties_have_javas_names_and_units() -> None:
     settings = ConsumerSettings(
         group="G", consume_timeout_s=90.0, unit_name="unit", span_limit=None, topic_mib_limit=64, heartbeat_s=12.5
     )
-    properties = bodies.decode_running_info(encode_running_info(running(settings))).properties
+    properties = group_bodies.decode_running_info(encode_running_info(running(settings))).properties
     assert properties.items() >= {
         "PROP_CLIENT_VERSION": "V5_3_1", "PROP_CONSUMEORDERLY": "false", "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
         "PROP_CONSUMER_START_TIMESTAMP": str(START_MS), "PROP_NAMESERVER_ADDR": "a:9876;b:9876;",
@@ -105,7 +105,7 @@ def test_a_large_queue_is_told_in_whole_mib() -> None:
     queue = ProcessQueue(ONE)
     queue.put([stored(offset, b"x" * (3 << 19)) for offset in range(3)])
     body = encode_running_info(running(queues={ONE: HeldQueue(queue, 0, START_MS)}))
-    assert bodies.decode_running_info(body).process_queues[ONE].cached_size_mib == 4
+    assert group_bodies.decode_running_info(body).process_queues[ONE].cached_size_mib == 4
 
 
 def test_stacks_are_there_only_when_asked_for() -> None:

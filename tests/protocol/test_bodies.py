@@ -16,7 +16,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, ClusterInfo, QueueData
 from rmqctl.model.stats import ConsumeTimeSpan, OffsetWrapper, TopicOffset
 from rmqctl.model.topic import StaticMapping, TopicConfig
-from rmqctl.protocol import bodies
+from rmqctl.protocol import bodies, group_bodies
 from rmqctl.protocol.java_json import ObjectMap, loads
 from tests.protocol.golden import Exchange, answer, answers, decode
 from tests.protocol.strategies import JSON_VALUES
@@ -57,11 +57,11 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "topic_stats": (bodies.decode_topic_stats, answer(answers(202)[0]).body.decode()),
     "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
     "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
-    "connections": (bodies.decode_connections, answer(answers(203)[0]).body.decode()),
-    "consumer_ids": (bodies.decode_consumer_ids, '{"consumerIdList":["c2","c1"]}'),
-    "running_info": (bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
-    "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
-    "pop_shares": (partial(bodies.decode_pop_shares, "G"), MODES),
+    "connections": (group_bodies.decode_connections, answer(answers(203)[0]).body.decode()),
+    "consumer_ids": (group_bodies.decode_consumer_ids, '{"consumerIdList":["c2","c1"]}'),
+    "running_info": (group_bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
+    "groups": (group_bodies.decode_groups, answer(answers(201)[0]).body.decode()),
+    "pop_shares": (partial(group_bodies.decode_pop_shares, "G"), MODES),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
     "delay_offsets": (bodies.decode_delay_offsets, '{"offsetTable":{1:2,18:0}}'),
     "tag_codes": (bodies.decode_tag_codes, ENTRIES),
@@ -216,7 +216,7 @@ def test_recorded_topic_names(exchange: Exchange) -> None:
 @recorded(203)
 def test_recorded_connections(exchange: Exchange) -> None:
     told = json.loads(body(exchange))
-    connections = bodies.decode_connections(body(exchange).encode())
+    connections = group_bodies.decode_connections(body(exchange).encode())
     assert connections.members == tuple(
         Member(row["clientId"], row["clientAddr"], "JAVA", 407 if exchange.rocketmq == "4.9.7" else 493)
         for row in sorted(told["connectionSet"], key=lambda row: row["clientId"])
@@ -233,7 +233,7 @@ def test_recorded_connections(exchange: Exchange) -> None:
 
 
 def test_connections_in_numbers() -> None:
-    connections = bodies.decode_connections(body(answers(203)[0]).encode())
+    connections = group_bodies.decode_connections(body(answers(203)[0]).encode())
     assert connections.members[1] == Member("192.0.2.2@c2", "127.0.0.1:48742", "JAVA", 407)
     assert connections.subscriptions["ship"] == Subscription("ship", "*", "TAG", 1795237317376)
 
@@ -241,7 +241,7 @@ def test_connections_in_numbers() -> None:
 @recorded(307)
 def test_recorded_running_info(exchange: Exchange) -> None:
     text = body(exchange)
-    info = bodies.decode_running_info(text.encode())
+    info = group_bodies.decode_running_info(text.encode())
     pattern = MQ_KEY + (
         r'"cachedMsgCount":(\d+),"cachedMsgMaxOffset":(\d+),"cachedMsgMinOffset":(\d+),"cachedMsgSizeInMiB":(\d+),'
         r'"commitOffset":(-?\d+),"droped":(true|false),"lastConsumeTimestamp":(\d+),"lastLockTimestamp":(\d+),'
@@ -291,7 +291,7 @@ def test_recorded_running_info(exchange: Exchange) -> None:
 
 
 def test_running_info_in_numbers() -> None:
-    info = bodies.decode_running_info(body(answers(307)[0]).encode())
+    info = group_bodies.decode_running_info(body(answers(307)[0]).encode())
     assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueueInfo(
         12, 9, 100, 9, False, 0, True, 1795237369106, 1795237329101, 1795237317351
     )
@@ -308,7 +308,7 @@ def test_running_info_in_numbers() -> None:
 
 def running_info(queue: dict[str, Any], **others: Any) -> Any:
     table = '{{"brokerName":"b","queueId":1,"topic":"T"}:' + json.dumps(queue) + "}"
-    return bodies.decode_running_info(
+    return group_bodies.decode_running_info(
         (json.dumps(others)[:-1] + (", " if others else "") + f'"mqTable":{table}}}').encode()
     )
 
@@ -332,8 +332,8 @@ def test_running_info_of_other_clients() -> None:
     # rocketmq-client-go
     assert running_info({"dropped": True}).process_queues[queue] == ProcessQueueInfo(0, 0, 0, None, True)
     assert running_info({}, properties={"consumeThreadMin": 20}).properties == {"consumeThreadMin": "20"}
-    assert bodies.decode_running_info(b'{"mqTable":null,"properties":null}').process_queues == {}
-    assert bodies.decode_running_info(b"{}").process_queues == {}
+    assert group_bodies.decode_running_info(b'{"mqTable":null,"properties":null}').process_queues == {}
+    assert group_bodies.decode_running_info(b"{}").process_queues == {}
 
 
 def test_queues_shared_by_reference() -> None:
@@ -343,7 +343,7 @@ def test_queues_shared_by_reference() -> None:
         '{"brokerName":"b","queueId":1,"topic":"T"}:{"cachedMsgCount":3},{"brokerName":"b","queueId":2,"topic":"T"}:'
         r'{"$ref":"$.mqTable.MessageQueue\\ \\[topic\\=T\\,\\ brokerName\\=b\\,\\ queueId\\=1\\]"}}}'
     )
-    info = bodies.decode_running_info(text.encode())
+    info = group_bodies.decode_running_info(text.encode())
     assert {queue.queue_id: item.cached_count for queue, item in info.process_queues.items()} == {1: 3, 2: 3}
     assert info.pop_unacked == {MessageQueue("T", "b", 0): 4}
 
@@ -351,7 +351,7 @@ def test_queues_shared_by_reference() -> None:
 @recorded(201)
 def test_recorded_groups(exchange: Exchange) -> None:
     told = json.loads(body(exchange))["subscriptionGroupTable"]
-    assert bodies.decode_groups(body(exchange).encode()) == {
+    assert group_bodies.decode_groups(body(exchange).encode()) == {
         group: GroupConfig(
             group,
             row["consumeEnable"],
@@ -362,7 +362,7 @@ def test_recorded_groups(exchange: Exchange) -> None:
         )
         for group, row in told.items()
     }
-    workers = bodies.decode_groups(body(exchange).encode())["ship-workers"]
+    workers = group_bodies.decode_groups(body(exchange).encode())["ship-workers"]
     assert (workers.consume_enable, workers.consume_broadcast_enable) == (True, False)
     assert (workers.retry_queue_count, workers.retry_max_times) == (1, 16)
     assert workers.fields["consumeFromMinEnable"] is False
@@ -372,10 +372,10 @@ def test_recorded_groups(exchange: Exchange) -> None:
 def test_topics_that_a_group_may_not_read() -> None:
     # SubscriptionGroupManager.setForbidden: bit 2 is the right to read (PermName.INDEX_PERM_READ), the only one used.
     text = '{"forbiddenTable":{"g":{"T":4,"U":0,"A":4},"h":{"T":4}},"subscriptionGroupTable":{"g":{},"i":{}}}'
-    groups = bodies.decode_groups(text.encode())
+    groups = group_bodies.decode_groups(text.encode())
     assert groups["g"].forbidden_topics == ("A", "T")
     assert groups["i"].forbidden_topics == ()
-    assert bodies.decode_groups(b'{"forbiddenTable":null,"subscriptionGroupTable":{}}') == {}
+    assert group_bodies.decode_groups(b'{"forbiddenTable":null,"subscriptionGroupTable":{}}') == {}
 
 
 def test_consumer_offsets() -> None:
@@ -511,9 +511,9 @@ def test_what_is_missing_or_of_another_kind(name: str, text: str) -> None:
 
 
 def test_how_many_share_a_queue_that_is_popped() -> None:
-    assert bodies.decode_pop_shares("G", MODES.encode()) == {"T": 2}
-    assert bodies.decode_pop_shares("H", MODES.encode()) == {"T": 0}
-    assert bodies.decode_pop_shares("G", b'{"messageRequestModeMap":null}') == {}
+    assert group_bodies.decode_pop_shares("G", MODES.encode()) == {"T": 2}
+    assert group_bodies.decode_pop_shares("H", MODES.encode()) == {"T": 0}
+    assert group_bodies.decode_pop_shares("G", b'{"messageRequestModeMap":null}') == {}
 
 
 def refusal(decoder: Callable[[bytes], Any], text: str) -> str:
@@ -526,7 +526,12 @@ def refusal(decoder: Callable[[bytes], Any], text: str) -> str:
 
 
 def test_every_decoder_is_tested_here() -> None:
-    names = {name.removeprefix("decode_") for name in vars(bodies) if name.startswith("decode_")}
+    names = {
+        name.removeprefix("decode_")
+        for module in (bodies, group_bodies)
+        for name in vars(module)
+        if name.startswith("decode_")
+    }
     assert names == {*DECODERS, "properties_text"}
 
 

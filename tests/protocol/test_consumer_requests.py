@@ -11,7 +11,7 @@ from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.group import BROADCASTING, Subscription
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol import bodies, consumer_requests
+from rmqctl.protocol import consumer_requests, group_bodies
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from tests.protocol.golden import EXCHANGES, Exchange, answer, answers, decode
@@ -78,14 +78,14 @@ def test_members_are_asked_for_as_by_java(exchange: Exchange) -> None:
 @pytest.mark.parametrize("exchange", answers(38), ids=str)
 def test_recorded_members(exchange: Exchange) -> None:
     body = answer(exchange).body
-    assert list(bodies.decode_consumer_ids(body)) == json.loads(body)["consumerIdList"]
+    assert list(group_bodies.decode_consumer_ids(body)) == json.loads(body)["consumerIdList"]
 
 
 def test_an_id_that_came_over_two_connections_stands_twice() -> None:
-    assert bodies.decode_consumer_ids(b'{"consumerIdList":["b","a","b"]}') == ("b", "a", "b")
-    assert bodies.decode_consumer_ids(b"{}") == ()
+    assert group_bodies.decode_consumer_ids(b'{"consumerIdList":["b","a","b"]}') == ("b", "a", "b")
+    assert group_bodies.decode_consumer_ids(b"{}") == ()
     with pytest.raises(RemoteProtocolError):
-        bodies.decode_consumer_ids(b'{"consumerIdList":[1]}')
+        group_bodies.decode_consumer_ids(b'{"consumerIdList":[1]}')
 
 
 @pytest.mark.parametrize("exchange", recorded(11), ids=str)

@@ -11,7 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind, identify
 from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
 from rmqctl.model.route import ClusterInfo
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import bodies, group_bodies, headers
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.clock_skew import SkewBounds, compute_skew
@@ -102,7 +102,7 @@ def _reads() -> tuple[ReadProbe, ...]:
     return (
         ReadProbe(headers.get_broker_config(), signature, "broker show"),
         ReadProbe(headers.get_broker_runtime(), signature, "cluster list, broker show", bodies.decode_key_values),
-        ReadProbe(headers.get_all_groups(), signature, "group list", bodies.decode_groups),
+        ReadProbe(headers.get_all_groups(), signature, "group list", group_bodies.decode_groups),
         ReadProbe(headers.get_all_topic_configs(), signature, "topic list, group list", bodies.decode_topic_configs),
         ReadProbe(headers.get_all_consumer_offsets(), signature, "group list", bodies.decode_consumer_offsets),
         ReadProbe(headers.get_topic_stats(topic), topic_get, "topic status, offset show"),

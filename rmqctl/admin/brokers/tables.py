@@ -10,7 +10,7 @@ from rmqctl.model.cluster_memory import SeenQueues
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.route import BrokerData
 from rmqctl.model.topic import TopicConfig
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import bodies, group_bodies, headers
 
 
 def note_configs(client: Client, tables: Mapping[BrokerData, Mapping[str, TopicConfig]]) -> None:
@@ -36,7 +36,7 @@ async def fetch_configs_at(client: Client, broker: BrokerData) -> dict[str, Grou
 
     async def ask() -> dict[str, GroupConfig]:
         answer = await client.ask_broker(broker, headers.get_all_groups())
-        return bodies.decode_groups(answer.command.body)
+        return group_bodies.decode_groups(answer.command.body)
 
     return await client.once(("groups", broker.broker_name), ask)
 

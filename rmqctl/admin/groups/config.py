@@ -13,7 +13,7 @@ from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.route import BrokerData
-from rmqctl.protocol import bodies, headers, writes
+from rmqctl.protocol import bodies, group_bodies, headers, writes
 from rmqctl.protocol.versions import V5_5_0
 
 from .names import require_group
@@ -22,7 +22,7 @@ from .names import require_group
 async def read_configs(client: Client, broker: BrokerData) -> dict[str, GroupConfig]:
     """Return every group's configuration; always asks the master, as a slave's copy can be old."""
     answer = await client.ask(client.require_master(broker), headers.get_all_groups())
-    return bodies.decode_groups(answer.body)
+    return group_bodies.decode_groups(answer.body)
 
 
 async def write_config(client: Client, broker: BrokerData, body: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from rmqctl.model.group import GroupConnections, GroupState, Proxies, RunningInf
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
 from rmqctl.model.route import BrokerData, TopicRoute
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import group_bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, unseen_reason
 
@@ -43,7 +43,7 @@ async def fetch_placed_connections(
         if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return error.address, None
         raise
-    return answer.address, bodies.decode_connections(answer.command.body)
+    return answer.address, group_bodies.decode_connections(answer.command.body)
 
 
 async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnections | None:
@@ -53,7 +53,7 @@ async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnec
     """
     accepted = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
     answer = await client.ask(address, headers.get_connections(group), accept=accepted)
-    return bodies.decode_connections(answer.body) if answer.code == ResponseCode.SUCCESS else None
+    return group_bodies.decode_connections(answer.body) if answer.code == ResponseCode.SUCCESS else None
 
 
 async def find_proxies(
@@ -109,7 +109,7 @@ async def ask_running_info(
         said = f": {answer.remark}" if answer.remark else ""
         hint = "Try again in some seconds: Go clients cannot report this right after their first messages."
         raise RemoteProtocolError(f"{client_id} could not report its running info{said}", hint=hint)
-    info = bodies.decode_running_info(answer.body)
+    info = group_bodies.decode_running_info(answer.body)
     return replace(info, asked_at_ms=asked_at_ms, answered_at_ms=answered_at_ms)
 
 

@@ -20,7 +20,8 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
-    from rmqctl.observe.stuck_scan import MemberThreads, StuckQueue, StuckScan
+    from rmqctl.observe.member_threads import MemberThreads
+    from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
 
 STUCK_EXIT_CODE = 10
 # Limits for the body and for the stack.

@@ -9,7 +9,7 @@ from typing import Any
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.client.core import Client
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import bodies, group_bodies, headers
 
 # Which 4.9 brokers make for themselves, up to a minute after their start.
 _LATE = frozenset({"RMQ_SYS_TRANS_HALF_TOPIC"})
@@ -50,7 +50,7 @@ async def _held(namesrv: str, groups: Collection[str]) -> dict[str, Any]:
                 for name, config in bodies.decode_topic_configs(topics.command.body).items()
                 if name not in _LATE
             }
-            found[f"groups of {broker.broker_name}"] = bodies.decode_groups(configs.command.body)
+            found[f"groups of {broker.broker_name}"] = group_bodies.decode_groups(configs.command.body)
             found[f"offsets of {broker.broker_name}"] = {
                 (group, topic): queues if group in groups else sorted(queues)
                 for group, by_topic in stored.items()
