@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqctl.changes.groups.rules.changes import is_group_change
-from rmqctl.model.plan import Operation
+from rmqctl.model.plan import Operation, is_group_change
 
 if TYPE_CHECKING:
     from rmqctl.changes.journal.journal import Journal

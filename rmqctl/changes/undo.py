@@ -9,7 +9,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from rmqctl.changes.groups.dead_letter_permission import plan_permission_undo
-from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.changes.groups.rules.fields import holds
 from rmqctl.changes.groups.undo import plan_group_undo
 from rmqctl.changes.journal.journal import Journal
@@ -17,7 +16,7 @@ from rmqctl.changes.journal.rows import Change
 from rmqctl.changes.offsets.undo import plan_undo
 from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic
-from rmqctl.model.plan import Consequence, Operation
+from rmqctl.model.plan import Consequence, Operation, is_group_change
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted, listed
 

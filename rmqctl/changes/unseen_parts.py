@@ -9,12 +9,11 @@ from msgspec.structs import replace
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.changes.groups.config_access import access_of
-from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.changes.offsets.check import find_planned
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.plan import ConfigItem, Consequence, Plan, PlanItem, Route
+from rmqctl.model.plan import ConfigItem, Consequence, Plan, PlanItem, Route, is_group_change
 from rmqctl.model.route import Absence, BrokerData
 from rmqctl.rules.cluster_memory import master_missing
 from rmqctl.rules.group_state import reason_of

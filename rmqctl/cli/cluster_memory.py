@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from rmqctl.changes.journal.state_place import state_folder, unusable
 from rmqctl.errors import RmqctlError, UnsupportedError, UsageError
 from rmqctl.model.cluster_memory import ClusterMemory, Sightings
 from rmqctl.net.address import format_address, parse_address
 from rmqctl.net.file_lock import lock_file
 from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, not_after, remember
+from rmqctl.state.folder import state_folder, unusable
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.
 DEFAULT_COUNTS_MS = 24 * 3_600_000

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from rmqctl.changes.documents.decode import parse_plan, parse_receipt
 from rmqctl.changes.documents.encode import plan_document, receipt_document, sum_of
-from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
@@ -26,6 +25,7 @@ from rmqctl.model.plan import (
     PlanItem,
     ReturnedMessage,
     Route,
+    is_group_change,
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result

@@ -21,19 +21,12 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind
-from rmqctl.changes.journal.process_state import change_state, process_start
-from rmqctl.changes.journal.state_db import (
-    all_or_nothing,
-    create_file,
-    format_number,
-    is_local,
-    prepare_for_writers,
-    refusal,
-)
-from rmqctl.changes.journal.state_lock import free, take
-from rmqctl.changes.journal.state_place import STATE_HINT, state_folder, unusable
 from rmqctl.errors import UsageError
 from rmqctl.model.receipt import ChangeState, Who
+from rmqctl.state.database import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
+from rmqctl.state.folder import STATE_HINT, state_folder, unusable
+from rmqctl.state.lock import free, take
+from rmqctl.state.process import change_state, process_start
 
 _FORMAT = 2
 _TABLES = (

@@ -8,11 +8,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.changes.groups.rules.dead_letter_permission import is_permission_change
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import Author, Awaited, Cleaning, ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import (
+    Author,
+    Awaited,
+    Cleaning,
+    ConfigItem,
+    Consequence,
+    Operation,
+    Plan,
+    PlanItem,
+    Route,
+    is_group_change,
+)
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 from rmqctl.rules.file_claims import require_kind

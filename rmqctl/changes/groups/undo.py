@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rmqctl.changes.groups.rules.changes import WAYS_BACK
 from rmqctl.changes.groups.rules.fields import differing_names, taken_back
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, awaiting, awaiting_config
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
-from rmqctl.model.plan import Awaited, ConfigItem, Consequence, Operation, PlanItem, Route
+from rmqctl.model.plan import UNDO_OPERATIONS, Awaited, ConfigItem, Consequence, Operation, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted
@@ -45,7 +44,7 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
             configs.append(awaiting_config(name, now, awaited[name]))
         elif item.result is Result.UNKNOWN:
             left.append(name)
-    operation = WAYS_BACK[receipt.operation]
+    operation = UNDO_OPERATIONS[receipt.operation]
     items, consequences = await _offsets_back(
         client, found, operation, [item for item in configs if item.awaits is None], offsets, awaited,
         assume_offline=assume_offline,

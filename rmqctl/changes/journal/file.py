@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from rmqctl.errors import UsageError
+from rmqctl.state.database import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
+from rmqctl.state.folder import STATE_HINT, state_folder, unusable
 
 from .rows import ADD_RECONSUMED, ADD_RETURNS, FORMAT, RECONSUMED, TABLES
-from .state_db import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
-from .state_place import STATE_HINT, state_folder, unusable
 
 # A transaction takes some ms; a process that has the file for longer has stopped in the middle of one.
 _BUSY_S = 10.0

@@ -18,9 +18,8 @@ from pathlib import Path
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Plan
 from rmqctl.rules.confirmation import NEXT_PUSH_S
-
-from .state_lock import free, take
-from .state_place import state_folder
+from rmqctl.state.folder import state_folder
+from rmqctl.state.lock import free, take
 
 # A Java client that gets a reset stops for the first time (MQClientInstance.resetOffset), and commits its positions at
 # the second interval (persistConsumerOffsetInterval): before both are over, a second reset would meet the first.

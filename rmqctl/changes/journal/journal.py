@@ -19,9 +19,9 @@ from rmqctl.errors import UsageError
 from rmqctl.model.plan import Plan, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
+from rmqctl.state.process import change_state, process_start
 
 from .file import JournalFile
-from .process_state import change_state, process_start
 from .rows import (
     ATTEMPTING,
     RETURNS,

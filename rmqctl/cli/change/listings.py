@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rmqctl.changes.documents.encode import plan_document, receipt_document
-from rmqctl.changes.groups.rules.changes import is_group_change
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.model.plan import Route
+from rmqctl.model.plan import Route, is_group_change
 from rmqctl.text.words import counted
 
 from .sentences import count_results, extra_keys, repeat_undo_note

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from rmqctl.changes.groups.rules.changes import operation_name
-from rmqctl.model.plan import Operation, Plan
+from rmqctl.model.plan import Operation, Plan, operation_name
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time

@@ -149,7 +149,7 @@ def _receipts() -> list[str]:
     import sqlite3
     from contextlib import closing
 
-    from rmqctl.changes.journal.state_place import state_folder
+    from rmqctl.state.folder import state_folder
 
     path = state_folder(create=False) / "journal.db"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.changes.groups.rules.changes import operation_name
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.model.plan import Operation
+from rmqctl.model.plan import Operation, operation_name
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 

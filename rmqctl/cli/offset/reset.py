@@ -54,7 +54,6 @@ def command(
     consent: Consent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.offsets.files import parse_offsets
     from rmqctl.changes.offsets.plan import plan_offsets
     from rmqctl.changes.offsets.targets import ResetRequest
     from rmqctl.changes.plan_parts import PlanReport
@@ -71,8 +70,11 @@ def command(
     name, topics = group_name(invocation, group), topic_names(invocation, options.topic)
     if asked.group is not None and group_name(invocation, asked.group) == name:
         raise UsageError(f"--to-group {name} is the group itself.", hint="Name another group.")
-    file = None if asked.path is None else parse_offsets(read_input("--from-file", asked.path))
-    if file is not None:
+    file = None
+    if asked.path is not None:
+        from rmqctl.changes.offsets.files import parse_offsets
+
+        file = parse_offsets(read_input("--from-file", asked.path))
         file.settle_group(name)
 
     async def make(client: "Client") -> PlanReport:

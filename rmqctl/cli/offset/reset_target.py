@@ -108,10 +108,12 @@ async def resolve(
     client: Client, invocation: Invocation, asked: RequestedTarget, file: OffsetFile | None, request: ResetRequest
 ) -> ResetRequest:
     """Return the request with the offsets of another group or a file. Raises what reading them raises."""
-    from rmqctl.changes.offsets.given_offsets import offsets_of_file, offsets_of_group
-
     if asked.group is not None:
+        from rmqctl.changes.offsets.given_offsets import offsets_of_group
+
         return (await offsets_of_group(client, invocation.full_name(asked.group), request.topics)).added_to(request)
     if file is not None:
+        from rmqctl.changes.offsets.given_offsets import offsets_of_file
+
         return (await offsets_of_file(client, file, request.topics, request.queues)).added_to(request)
     return request

@@ -42,12 +42,12 @@ def command(
     consent: Annotated[Consent, without("expect_queues")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.groups.rules.changes import is_group_change
     from rmqctl.changes.journal.journal import Journal
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.change.receipts import find_receipt
+    from rmqctl.model.plan import is_group_change
 
     invocation = Invocation(ctx)
     if not consent.is_plan_only:

@@ -37,12 +37,12 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.apply import refresh_plan
     from rmqctl.changes.documents.decode import parse_plan
-    from rmqctl.changes.groups.rules.changes import is_group_change
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.changes.same_cluster import follow_plan
     from rmqctl.changes.unseen_parts import leave_out_unseen
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.files import read_input
+    from rmqctl.model.plan import is_group_change
 
     invocation = Invocation(ctx)
     plan, _ = parse_plan(read_input("FILE", file), file)

@@ -18,9 +18,9 @@ from rmqctl.changes.dlq.ledger import (
     read_ledgers,
 )
 from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
-from rmqctl.changes.journal.state_place import host_name
 from rmqctl.errors import BusyError, UsageError
 from rmqctl.model.receipt import ChangeState, Who
+from rmqctl.state.folder import host_name
 
 _ID = LedgerIdentity("C@ns:1", {"broker-a": "h:1", "broker-b": "h:2"}, "G", retry_target("G"))
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.changes.journal import file, state_db
+from rmqctl.changes.journal import file
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.errors import BusyError, RmqctlError, UsageError
 from rmqctl.model.receipt import Result
+from rmqctl.state import database
 
 from .test_journal import a_plan, begin, results, whole
 
@@ -37,7 +38,7 @@ def _mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Have the folder of this test be on a file system of a type."""
     mountinfo = tmp_path / "mountinfo"
     mountinfo.write_text(f"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / {tmp_path} rw shared:1 - {kind} somewhere rw\n")
-    monkeypatch.setattr(state_db, "_MOUNTINFO", mountinfo)
+    monkeypatch.setattr(database, "_MOUNTINFO", mountinfo)
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "virtiofs", "of-tomorrow"])
@@ -76,7 +77,7 @@ def test_a_journal_with_a_write_ahead_log_that_came_to_a_network_is_taken_back(
 def test_where_the_system_does_not_tell_there_is_no_write_ahead_log(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_db, "_MOUNTINFO", tmp_path / "none")
+    monkeypatch.setattr(database, "_MOUNTINFO", tmp_path / "none")
     begin(journal, "r")
     assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "delete"
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from rmqctl.errors import BusyError
 from rmqctl.net.file_lock import lock_file
 
-from .state_place import unusable
+from .folder import unusable
 
 
 class _Holder(Struct):

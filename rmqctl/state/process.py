@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rmqctl.model.receipt import ChangeState
 
-from .state_place import host_name
+from .folder import host_name
 
 
 def change_state(ended_at_ms: int | None, host: str, pid: int, start: str | None) -> ChangeState:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from rmqctl.changes.journal.rules.mounts import file_system_type, is_shared_memory_safe
 from rmqctl.errors import BusyError, RmqctlError, UsageError
+from rmqctl.state.rules.mounts import file_system_type, is_shared_memory_safe
 
-from .state_place import STATE_HINT
+from .folder import STATE_HINT
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.changes.journal.state_place import state_folder
 from rmqctl.errors import UsageError
+from rmqctl.state.folder import state_folder
 
 _NOBODY = 65534
 

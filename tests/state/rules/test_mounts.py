@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from rmqctl.changes.journal.rules.mounts import file_system_type, is_shared_memory_safe
+from rmqctl.state.rules.mounts import file_system_type, is_shared_memory_safe
 
 _MOUNTS = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw

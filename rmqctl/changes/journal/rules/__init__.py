@@ -1,1 +1,0 @@
-"""Pure decisions that only this folder needs."""

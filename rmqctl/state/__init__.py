@@ -1,0 +1,1 @@
+"""The user's state folder: where it is, its SQLite files, its locks, and the processes that wrote there."""

@@ -1,0 +1,1 @@
+"""Decisions about files, without I/O."""
