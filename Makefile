@@ -14,7 +14,7 @@ demo: compiled
 	@$(BIN)/rmqctl demo
 
 # The gate's body, some minutes: what needs no JVM, then a smoke on one real 5.4.0, beside a sandbox and a cluster behind TLS.
-# Nothing in it may depend on how fast the machine is; what does is marked by_the_clock. ARCHITECTURE.md says how to add a test.
+# Nothing in it may depend on how fast the machine is; what does is marked by_the_clock. tests/README.md says how to add a test.
 UNIT := $(PYTEST) -q -n auto --ignore=tests/real --ignore=tests/spark
 test: compiled
 	$(UNIT) -m "not by_the_clock"
@@ -46,7 +46,7 @@ test-all: compiled $(SPARK_VENV)/.ready
 check-spark: $(SPARK_VENV)/.ready
 	$(SPARK_BIN)/mypy
 
-PROSE := rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md
+PROSE := rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md DECISIONS.md tests/README.md
 
 check: $(VENV)/.ready docs
 	$(BIN)/ruff format --check rmqctl tests
