@@ -40,6 +40,11 @@ def iso_time(at_ms: int | None) -> str | None:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
 
 
+def time_fields(key: str, at_ms: int | None) -> dict[str, int | str | None]:
+    """Return a time under a JSON key in ms, and under key + "Iso" as iso_time() returns it."""
+    return {key: at_ms, f"{key}Iso": iso_time(at_ms)}
+
+
 def short_time(at_ms: int, now_ms: int) -> str:
     """Return a time in UTC for a sentence: the time of day, preceded by the date on another day than now."""
     at, now = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, now_ms))

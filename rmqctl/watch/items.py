@@ -8,7 +8,7 @@ from typing import Any
 from rmqctl.diagnose.finding import command
 from rmqctl.rules.health import WORST_FIRST, Health
 from rmqctl.text.durations import short_duration
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 from .health import GroupHealth, QueueHealth
@@ -31,8 +31,7 @@ def health_item(group: GroupHealth, before: Health | None) -> dict[str, Any]:
         "worstQueue": "NO_SAMPLES",
     }
     item = {
-        "at": group.at_ms,
-        "atIso": iso_time(group.at_ms),
+        **time_fields("at", group.at_ms),
         "cluster": group.key.cluster,
         "group": group.key.group,
         "health": group.health.value,
@@ -99,8 +98,7 @@ def _alert_item(alert: Alert) -> dict[str, Any]:
         "incident": alert.incident,
         "text": _sentence(alert),
         "worst": alert.worst.value,
-        "since": alert.since_ms,
-        "sinceIso": iso_time(alert.since_ms),
+        **time_fields("since", alert.since_ms),
         "nextCommand": command("diagnose", group.key.group),
         **health_item(group, None),
     }

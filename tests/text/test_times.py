@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.text.times import Edge, month_times_ms, parse_time
+from rmqctl.text.times import Edge, iso_time, month_times_ms, parse_time, time_fields
 
 NOW_MS = 1_795_255_307_145  # 2026-11-21T10:01:47.145Z
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -130,3 +130,20 @@ def test_what_is_longer_than_any_month_is_no_unique_keys_time() -> None:
     # 31 days fit only into months that have them.
     shown = [datetime.fromtimestamp(at / 1000, UTC).month for at in month_times_ms(31 * 86_400_000 - 1, NOW_MS)]
     assert shown == [10, 8, 7] or shown == [10, 8]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1_795_238_122_995, "2026-11-21T05:15:22.995Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, None),
+        (-1, None),
+        (2**63 - 1, None),
+        (None, None),
+    ],
+)
+def test_a_time_is_utc_with_milliseconds_or_none(at_ms: int | None, text: str | None) -> None:
+    assert iso_time(at_ms) == text
+    assert time_fields("at", at_ms) == {"at": at_ms, "atIso": text}

@@ -12,7 +12,7 @@ import msgspec
 from rmqctl.model.plan import ConfigItem, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import iso_time, time_fields
 
 API_VERSION = "rmqctl/v1"
 PLAN, RECEIPT = "Plan", "Receipt"
@@ -73,8 +73,7 @@ def _plan_item(item: PlanItem) -> dict[str, Any]:
         "skippedMin": item.skipped_min,
         "skippedMax": item.skipped_max,
         "lost": item.lost,
-        "firstStoreTimestamp": item.first_store_time_ms,
-        "firstStoreTimestampIso": iso_time(item.first_store_time_ms),
+        **time_fields("firstStoreTimestamp", item.first_store_time_ms),
         "note": item.note,
         "cleaning": msgspec.to_builtins(item.cleaning),
         "awaits": msgspec.to_builtins(item.awaits),

@@ -15,7 +15,7 @@ from rmqctl.cli.output.render import compose, render
 from rmqctl.cli.output.text import drop_rest
 from rmqctl.gate.limits import GateStatus
 from rmqctl.model.failure import Failure
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 from .display import COLUMNS
 from .formats import FORMATS
@@ -55,8 +55,7 @@ def to_listing(result: GateResult) -> Listing:
             "status": result.status.value,
             "exitCode": result.status.exit_code,
             "summary": {each.value: sum(row.result.status is each for row in rows) for each in GateStatus},
-            "readTimestamp": result.at_ms,
-            "readTimestampIso": iso_time(result.at_ms),
+            **time_fields("readTimestamp", result.at_ms),
             "waitedMs": result.waited_ms,
             "readingCount": result.reading_count,
         },

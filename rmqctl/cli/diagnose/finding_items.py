@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
     from rmqctl.diagnose.finding import Finding
@@ -27,8 +27,7 @@ def finding_item(finding: Finding, read_at_ms: int) -> dict[str, Any]:
                 "name": fact.name,
                 "value": fact.value,
                 "reportedBy": fact.reported_by,
-                "timestamp": at_ms,
-                "timestampIso": iso_time(at_ms),
+                **time_fields("timestamp", at_ms),
             }
             for fact in symptom.evidence
             for at_ms in [read_at_ms if fact.at_ms is None else fact.at_ms]

@@ -14,7 +14,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.text.names import hint_for
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
@@ -280,8 +280,7 @@ def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
         ],
         "passedCodes": list(one.passed_codes),
         "readingCount": one.looks,
-        "readTimestamp": one.facts.at_ms,
-        "readTimestampIso": iso_time(one.facts.at_ms),
+        **time_fields("readTimestamp", one.facts.at_ms),
         "clocks": _clock_items(one),
         "reasons": {} if one.findings else {"worstSeverity": "NO_FINDINGS"},
     }

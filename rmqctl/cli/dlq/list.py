@@ -14,7 +14,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import show_total, total_items, total_reasons
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
@@ -133,10 +133,8 @@ def _broker(held: "HeldLetters") -> dict[str, Any]:
         "permission": None if held.config is None else permission_words(held.config.perm),
         "count": held.count,
         "newCount": held.new_count,
-        "earliestTimestamp": held.oldest_at_ms,
-        "earliestTimestampIso": iso_time(held.oldest_at_ms),
-        "lastTimestamp": held.newest_at_ms,
-        "lastTimestampIso": iso_time(held.newest_at_ms),
+        **time_fields("earliestTimestamp", held.oldest_at_ms),
+        **time_fields("lastTimestamp", held.newest_at_ms),
         "retentionMs": held.retention_ms,
     }
     absent = "NO_MESSAGES" if held.count == 0 else "NOT_REPORTED" if held.error is None else held.error.name

@@ -9,7 +9,7 @@ from rmqctl.cli.output.body import BodyStyle, body_fields, excerpt
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.rules.dead_letters import origin_topic
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ def plan_listing(
                 "targetTopic": topic,
                 "count": tally.count,
                 "bodyBytes": tally.size_bytes,
-                "earliestTimestamp": tally.earliest_at_ms,
-                "earliestTimestampIso": iso_time(tally.earliest_at_ms),
-                "lastTimestamp": tally.latest_at_ms,
-                "lastTimestampIso": iso_time(tally.latest_at_ms),
+                **time_fields("earliestTimestamp", tally.earliest_at_ms),
+                **time_fields("lastTimestamp", tally.latest_at_ms),
                 "reasons": {} if origin is not None else {"originTopic": "NOT_SET"},
             }
             for (origin, topic), tally in sorted(plan.to_send.items(), key=lambda pair: -pair[1].count)

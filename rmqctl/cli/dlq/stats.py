@@ -19,7 +19,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.rules.dead_letters import given_up, origin_topic
 from rmqctl.rules.totals import total
 from rmqctl.text.names import one_of
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import iso_time, time_fields
 
 from .conditions import LetterConditions, LetterQuery
 from .reading import LetterResult, read_letters, unfit_notes
@@ -153,10 +153,8 @@ def _times(count: _Count) -> dict[str, Any]:
     oldest, newest = (count.oldest_at_ms, count.newest_at_ms) if count.count else (None, None)
     return {
         "count": count.count,
-        "earliestTimestamp": oldest,
-        "earliestTimestampIso": iso_time(oldest),
-        "lastTimestamp": newest,
-        "lastTimestampIso": iso_time(newest),
+        **time_fields("earliestTimestamp", oldest),
+        **time_fields("lastTimestamp", newest),
     }
 
 

@@ -9,7 +9,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.receipt import ChangeState
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
     from rmqctl.changes.dlq.ledger import LedgerSummary
@@ -77,8 +77,7 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
         "cluster": ledger.cluster,
         "target": ledger.target.kind,
         "targetTopic": ledger.target.topic,
-        "createdTimestamp": ledger.created_at_ms,
-        "createdTimestampIso": iso_time(ledger.created_at_ms),
+        **time_fields("createdTimestamp", ledger.created_at_ms),
         "sentCount": ledger.sent_count,
         "droppedCount": ledger.dropped_count,
         "inDoubtCount": ledger.in_doubt_count,
@@ -86,10 +85,8 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
         "state": state,
         "runs": [
             {
-                "startedTimestamp": run.started_at_ms,
-                "startedTimestampIso": iso_time(run.started_at_ms),
-                "endedTimestamp": run.ended_at_ms,
-                "endedTimestampIso": iso_time(run.ended_at_ms),
+                **time_fields("startedTimestamp", run.started_at_ms),
+                **time_fields("endedTimestamp", run.ended_at_ms),
                 "state": run.state,
                 "reason": run.reason,
                 "user": run.user,

@@ -14,7 +14,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import MemberView, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.text.durations import short_duration
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups.members import GroupMembers
@@ -139,8 +139,7 @@ def _own_words(info: RunningInfo) -> dict[str, Any]:
         "consumeType": properties.get("PROP_CONSUME_TYPE"),
         "messageModel": properties.get("messageModel"),
         "isOrderly": settings.is_orderly,
-        "startTimestamp": started_at_ms,
-        "startTimestampIso": iso_time(started_at_ms),
+        **time_fields("startTimestamp", started_at_ms),
         "queueCount": len(queues),
         "queues": [str(mq) for mq in queues],
         "cachedMsgCount": sum(queue.cached_count for queue in held.values()),

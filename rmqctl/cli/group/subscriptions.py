@@ -11,7 +11,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import GroupState, SubscriptionView
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 from .members import no_members
 
@@ -88,8 +88,7 @@ def subscription_item(view: SubscriptionView) -> dict[str, Any]:
         "expressionType": subscription.expression_type,
         "subString": subscription.expression,
         "tagsSet": sorted(subscription.tags),
-        "subVersion": subscription.version_ms,
-        "subVersionIso": iso_time(subscription.version_ms),
+        **time_fields("subVersion", subscription.version_ms),
         "brokerNames": list(view.broker_names),
         "clientCount": len(view.client_ids),
         "clientIds": list(view.client_ids),

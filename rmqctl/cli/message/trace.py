@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.trace import TraceEvent, TraceStep
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def _warnings(trace: "Trace") -> list[str]:
 
 def _item(step: TraceStep) -> dict[str, Any]:
     told = {
-        "timestamp": step.at_ms,
-        "timestampIso": iso_time(step.at_ms),
+        **time_fields("timestamp", step.at_ms),
         "group": step.group,
         "topic": step.topic,
         "keys": step.keys,

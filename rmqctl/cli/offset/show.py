@@ -20,7 +20,7 @@ from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.lite_topics import describe_lite
 from rmqctl.rules.totals import Total, total
 from rmqctl.text.durations import short_duration
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ def _item(group: str, row: QueueProgress) -> dict[str, Any]:
         "inflight": row.inflight,
         "duplicateRisk": row.duplicate_risk,
         "duplicateRiskSource": row.duplicate_risk_source,
-        "lastTimestamp": row.last_timestamp_ms,
-        "lastTimestampIso": iso_time(row.last_timestamp_ms),
+        **time_fields("lastTimestamp", row.last_timestamp_ms),
         "timeLagMs": row.time_lag_ms,
         "timeLagSource": row.time_lag_source,
         "retentionLeftMs": row.retention_left_ms,

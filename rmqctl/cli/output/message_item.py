@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.errors import RmqctlError
 from rmqctl.protocol.properties import KEYS, split_keys
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 from .body import BodyStyle, body_fields, body_lines, excerpt, unreadable
@@ -84,8 +84,7 @@ def _waits(wait: Wait) -> dict[str, Any]:
         "topic": wait.topic,
         "queueId": wait.queue_id,
         "delayLevel": wait.delay_level,
-        "dueTimestamp": wait.due_at_ms,
-        "dueTimestampIso": iso_time(wait.due_at_ms),
+        **time_fields("dueTimestamp", wait.due_at_ms),
         "reasons": reasons,
     }
 
@@ -103,11 +102,9 @@ def _fixed(message: StoredMessage) -> dict[str, Any]:
     return {
         "commitLogOffset": message.commit_log_offset,
         "offsetMsgId": message.offset_id,
-        "bornTimestamp": message.born_at_ms,
-        "bornTimestampIso": iso_time(message.born_at_ms),
+        **time_fields("bornTimestamp", message.born_at_ms),
         "bornHost": message.born_host,
-        "storeTimestamp": message.stored_at_ms,
-        "storeTimestampIso": iso_time(message.stored_at_ms),
+        **time_fields("storeTimestamp", message.stored_at_ms),
         "storeHost": message.store_host,
         "reconsumeTimes": message.reconsume_times,
         "flag": message.flag,

@@ -16,7 +16,7 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.topic import TOPIC_FINDINGS, TopicConfig, TopicFinding
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ def _stats(topic: "TopicSummary", reasons: dict[str, str]) -> dict[str, Any]:
     return {
         **total_items(totals),
         "topicPutTps": sum(rate or 0 for rate in rates) if "topicPutTps" not in reasons else None,
-        "lastUpdateTimestamp": last_at_ms,
-        "lastUpdateTimestampIso": iso_time(last_at_ms),
+        **time_fields("lastUpdateTimestamp", last_at_ms),
     }
 
 

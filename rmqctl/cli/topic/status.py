@@ -14,7 +14,7 @@ from rmqctl.errors import NotRegisteredError
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
@@ -95,10 +95,8 @@ def _item(row: "QueueStatus") -> dict[str, Any]:
         "brokerName": row.mq.broker_name,
         "queueId": row.mq.queue_id,
         **measured,
-        "earliestTimestamp": times["earliestTimestamp"],
-        "earliestTimestampIso": iso_time(times["earliestTimestamp"]),
-        "lastUpdateTimestamp": times["lastUpdateTimestamp"],
-        "lastUpdateTimestampIso": iso_time(times["lastUpdateTimestamp"]),
+        **time_fields("earliestTimestamp", times["earliestTimestamp"]),
+        **time_fields("lastUpdateTimestamp", times["lastUpdateTimestamp"]),
         "reasons": reasons,
     }
 
@@ -173,8 +171,7 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
     return {
         **total_items(totals),
         "topicPutTps": None if None in rates else sum(rate or 0 for rate in rates),
-        "lastUpdateTimestamp": last_at_ms,
-        "lastUpdateTimestampIso": iso_time(last_at_ms),
+        **time_fields("lastUpdateTimestamp", last_at_ms),
         "groups": [{"group": name, "brokerNames": brokers} for name, brokers in _groups(status).items()],
         "liteGroups": list(status.lite_groups),
         "reasons": reasons,

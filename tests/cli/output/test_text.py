@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.cli.output.text import printable
-from rmqctl.text.times import iso_time
 
 from .hostile import RAW
 
@@ -36,19 +35,3 @@ def test_no_text_gets_through_with_anything_unsafe(text: str) -> None:
     assert printable(shown) == shown
     if not set(text) & RAW:
         assert shown == text
-
-
-@pytest.mark.parametrize(
-    ("at_ms", "text"),
-    [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (1_795_238_122_995, "2026-11-21T05:15:22.995Z"),
-        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
-        (253_402_300_800_000, None),
-        (-1, None),
-        (2**63 - 1, None),
-        (None, None),
-    ],
-)
-def test_a_time_is_utc_with_milliseconds_or_none(at_ms: int | None, text: str | None) -> None:
-    assert iso_time(at_ms) == text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted
 
@@ -62,12 +62,9 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
     order = (worst_first.desc(), F.col("window_start"), F.col("topic"), tier, F.col("consumer_group"))
     shown = windows.withColumn("start_ms", F.unix_millis("window_start")).orderBy(*order)
     facts: dict[str, Any] = {
-        "since": span.since_ms,
-        "sinceIso": iso_time(span.since_ms),
-        "until": span.until_ms,
-        "untilIso": iso_time(span.until_ms),
-        "heldSince": span.held_since_ms or None,
-        "heldSinceIso": iso_time(span.held_since_ms or None),
+        **time_fields("since", span.since_ms),
+        **time_fields("until", span.until_ms),
+        **time_fields("heldSince", span.held_since_ms or None),
         **{f"{state.lower()}WindowCount": window_count(state) for state in ("CLOSED", "OPEN", "CUT")},
         **{name: total(tier, column) for name, (tier, column) in _FACTS.items()},
         "samples": [_sample(row) for row in samples.collect()],
@@ -98,8 +95,7 @@ _FACTS = {
 
 def _item(row: Row) -> dict[str, Any]:
     return {
-        "windowStart": row.start_ms,
-        "windowStartIso": iso_time(row.start_ms),
+        **time_fields("windowStart", row.start_ms),
         "topic": row.topic,
         "tier": row.tier,
         "group": row.consumer_group,
@@ -114,8 +110,7 @@ def _sample(row: Row) -> dict[str, Any]:
         "topic": row.topic,
         "group": row.consumer_group,
         "msgId": row.id,
-        "bornTimestamp": row.born_ms,
-        "bornTimestampIso": iso_time(row.born_ms),
+        **time_fields("bornTimestamp", row.born_ms),
         "times": row.times,
         "places": [
             {"brokerName": place.broker_name, "queueId": place.queue_id, "queueOffset": place.queue_offset}

@@ -24,7 +24,7 @@ from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retain
 from rmqctl.pipeline.source.options import options_of
 from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import agreeing, counted
 
@@ -212,10 +212,8 @@ def _item(row: Row) -> dict[str, Any]:
         "leastReconsumeTimes": row.least_reconsume_times,
         "mostReconsumeTimes": row.most_reconsume_times,
         "maxReconsumeTimes": row.max_reconsume_times,
-        "firstStoreTimestamp": row.first_ms,
-        "firstStoreTimestampIso": iso_time(row.first_ms),
-        "lastStoreTimestamp": row.last_ms,
-        "lastStoreTimestampIso": iso_time(row.last_ms),
+        **time_fields("firstStoreTimestamp", row.first_ms),
+        **time_fields("lastStoreTimestamp", row.last_ms),
         "lastResult": None,
         "keys": newest["keys"],
         "place": _place_words(newest),
@@ -229,8 +227,7 @@ def _place(place: Row) -> dict[str, Any]:
         "brokerName": place.broker_name,
         "queueId": place.queue_id,
         "queueOffset": place.queue_offset,
-        "storeTimestamp": place.store_ms,
-        "storeTimestampIso": iso_time(place.store_ms),
+        **time_fields("storeTimestamp", place.store_ms),
     }
 
 
@@ -251,14 +248,11 @@ def _twice(row: Row) -> dict[str, Any]:
 
 def _told(since_ms: int, until_ms: int, found: _Found) -> dict[str, Any]:
     return {
-        "since": since_ms or None,
-        "sinceIso": iso_time(since_ms or None),
-        "until": until_ms,
-        "untilIso": iso_time(until_ms),
+        **time_fields("since", since_ms or None),
+        **time_fields("until", until_ms),
         "topicCount": found.topic_count,
         "filledTopicCount": len(found.topics),
-        "heldSince": found.held_since_ms or None,
-        "heldSinceIso": iso_time(found.held_since_ms or None),
+        **time_fields("heldSince", found.held_since_ms or None),
     }
 
 

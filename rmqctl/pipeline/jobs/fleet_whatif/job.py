@@ -16,7 +16,7 @@ from rmqctl.pipeline.tables.schemas import (
     replace_partitions,
     table_path,
 )
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted, listed
 from rmqctl.whatif.trials import require_known
@@ -153,10 +153,8 @@ def _outcome(
         "groupCount": len(groups),
         "triedGroupCount": len(groups) - len(skipped),
         "skippedGroupCount": len(skipped),
-        "oldestSnapshotTimestamp": min(times_ms, default=None),
-        "oldestSnapshotTimestampIso": iso_time(min(times_ms, default=None)),
-        "newestSnapshotTimestamp": max(times_ms, default=None),
-        "newestSnapshotTimestampIso": iso_time(max(times_ms, default=None)),
+        **time_fields("oldestSnapshotTimestamp", min(times_ms, default=None)),
+        **time_fields("newestSnapshotTimestamp", max(times_ms, default=None)),
         "skipped": _skipped(skipped, options.limit or _SKIPPED_COUNT),
     }
     return JobResult(

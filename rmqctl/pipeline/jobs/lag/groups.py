@@ -9,7 +9,7 @@ from typing import Any
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, QueueVerdict, find_stuck, judge, judge_group
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 # A row of queue_windows.MADE.
 Row = Mapping[str, Any]
@@ -134,11 +134,9 @@ def _stuck(row: Row) -> dict[str, Any] | None:
         "queueId": row["queue_id"],
         "consumerOffset": stuck.offset,
         "behind": stuck.behind,
-        "sinceTimestamp": stuck.since_ms,
-        "sinceTimestampIso": iso_time(stuck.since_ms),
+        **time_fields("sinceTimestamp", stuck.since_ms),
         "forMs": stuck.for_ms,
-        "afterTimestamp": stuck.after_ms,
-        "afterTimestampIso": iso_time(stuck.after_ms),
+        **time_fields("afterTimestamp", stuck.after_ms),
         "clientId": row["client_id"],
     }
 

@@ -17,7 +17,7 @@ from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of, read_source_options
 from rmqctl.protocol.properties import split_keys
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -62,8 +62,7 @@ def shown(row: Row) -> dict[str, Any]:
         "brokerName": row.broker_name,
         "queueId": row.queue_id,
         "queueOffset": row.queue_offset,
-        "storeTimestamp": stored_ms,
-        "storeTimestampIso": iso_time(stored_ms),
+        **time_fields("storeTimestamp", stored_ms),
         "msgId": row.uniq_key or row.msg_id,
         "tags": row.tags,
         "keys": split_keys(row["keys"]),

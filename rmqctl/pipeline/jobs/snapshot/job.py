@@ -21,7 +21,7 @@ from rmqctl.pipeline.tables.files import TableFiles
 from rmqctl.pipeline.tables.hours import Hour, hour_of
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, table_path
 from rmqctl.rules.file_claims import require_fit
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted
 
@@ -137,8 +137,7 @@ def _take_snapshot(
             "runId": at.run_id,
             "isThere": False,
             "isReplaced": bool(found and rows),
-            "snapshotTimestamp": at.at_ms,
-            "snapshotTimestampIso": iso_time(at.at_ms),
+            **time_fields("snapshotTimestamp", at.at_ms),
             "groupCount": len(sums),
             "queueCount": len(rows),
         },
