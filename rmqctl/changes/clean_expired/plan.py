@@ -65,10 +65,10 @@ class CleanRequest(Struct, frozen=True):
 
 
 class _Candidate(Struct, frozen=True):
-    """A queue that can be cleaned, the ways past its head, the cheapest first, and the messages of the cheapest."""
+    """A queue that can be cleaned, the methods for its head, the cheapest first, and the messages of the cheapest."""
 
     queue: StuckQueue
-    ways: tuple[CleanMethod, ...]
+    methods: tuple[CleanMethod, ...]
     messages: tuple[StoredMessage, ...]
 
     @property
@@ -174,29 +174,29 @@ async def _read(client: Client, found: FoundGroup, queue: StuckQueue) -> _Candid
     mq, row = queue.progress.mq, queue.progress
     if queue.holder is None:
         first = max(row.consumer_offset or 0, row.min_offset or 0)
-        ways: tuple[CleanMethod, ...] = (CleanMethod(CleanScope.HEAD, first + 1, (first,), True, 0),)
+        methods: tuple[CleanMethod, ...] = (CleanMethod(CleanScope.HEAD, first + 1, (first,), True, 0),)
     else:
         goes_on = queue.verdict.flow_control is not None and found.is_server_side.get(mq.broker_name, False)
         # A client's span limit does not bound what is consumed: its span ends with the last message in flight, not
         # with the last one pulled.
         is_bounded = row.duplicate_risk_source is not PulledSource.CLIENT_WINDOW
         risk = row.duplicate_risk if is_bounded else None
-        ways = find_methods(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
-    if not ways:
+        methods = find_methods(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
+    if not methods:
         raise NotFoundError("Message", str(mq))
     address = client.require_master(found.brokers[mq.broker_name])
-    way, *others = ways
-    messages = await _fetch(client, address, mq, way.offsets)
-    if not way.is_exact and not all(_is_own(found, each) for each in messages):
+    method, *others = methods
+    messages = await _fetch(client, address, mq, method.offsets)
+    if not method.is_exact and not all(_is_own(found, each) for each in messages):
         # What the filter keeps from the client must not reach it through the retry topic.
-        way, *others = others
-        messages = await _fetch(client, address, mq, way.offsets)
+        method, *others = others
+        messages = await _fetch(client, address, mq, method.offsets)
     for message in messages:
         if message.inner_index is not None:
             raise RefusedError(f"{mq} offset {message.queue_offset} is part of a batch, which is sent back as a whole.")
         if not message.properties.get(UNIQ_KEY):
             raise RefusedError(f"{mq} offset {message.queue_offset} has no unique key: its copy could not be found.")
-    return _Candidate(queue, (way, *others), tuple(messages))
+    return _Candidate(queue, (method, *others), tuple(messages))
 
 
 async def _fetch(client: Client, address: str, mq: MessageQueue, offsets: Sequence[int]) -> list[StoredMessage]:
@@ -220,7 +220,7 @@ def _is_own(found: FoundGroup, message: StoredMessage) -> bool:
 
 
 def _item(found: FoundGroup, candidate: _Candidate, request: CleanRequest) -> PlanItem:
-    queue, way = candidate.queue, candidate.ways[0]
+    queue, method = candidate.queue, candidate.methods[0]
     row, settings, held = queue.progress, queue.settings, queue.watched.last.held
     limit = None
     if settings is not None:
@@ -238,25 +238,25 @@ def _item(found: FoundGroup, candidate: _Candidate, request: CleanRequest) -> Pl
     return PlanItem(
         mq=row.mq,
         before=found.offsets.get(row.mq, row.consumer_offset),
-        target=way.target,
+        target=method.target,
         route=route,
         min_offset=row.min_offset,
         max_offset=row.max_offset,
-        reconsumed=None if way.duplicates_max else 0,
+        reconsumed=None if method.duplicates_max else 0,
         skipped=0,
         lost=0,
         note=_note(candidate),
         reasons={
             "firstStoreTimestamp": "NOT_LOOKED_UP",
-            **({"reconsumed": "IN_FLIGHT"} if way.duplicates_max else {}),
+            **({"reconsumed": "IN_FLIGHT"} if method.duplicates_max else {}),
             **({} if row.consumer_offset is not None else {"before": "NEVER_COMMITTED", "change": "NEVER_COMMITTED"}),
         },
         reconsumed_min=0,
-        reconsumed_max=way.duplicates_max,
+        reconsumed_max=method.duplicates_max,
         skipped_min=0,
         skipped_max=0,
         cleaning=Cleaning(
-            head_offset=way.offsets[0],
+            head_offset=method.offsets[0],
             delay_level=request.level,
             max_reconsume_times=DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),
             messages=messages,
@@ -267,12 +267,12 @@ def _item(found: FoundGroup, candidate: _Candidate, request: CleanRequest) -> Pl
 
 
 def _note(candidate: _Candidate) -> str:
-    way, *others = candidate.ways
-    said = f"{counted(len(way.offsets), 'message')} sent back"
-    if way.past is CleanScope.IN_HAND:
+    method, *others = candidate.methods
+    said = f"{counted(len(method.offsets), 'message')} sent back"
+    if method.scope is CleanScope.IN_HAND:
         said += ", all that are in flight in the client"
     for other in others:
-        what = "past the head alone" if other.past is CleanScope.HEAD else "past all in flight"
+        what = "past the head alone" if other.scope is CleanScope.HEAD else "past all in flight"
         said += (
             f"; {what}: {counted(len(other.offsets), 'message')} sent back, up to {other.duplicates_max} consumed twice"
         )

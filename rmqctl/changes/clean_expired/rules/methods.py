@@ -1,4 +1,4 @@
-"""Which way past stuck messages costs least: skip the first one, or everything that its client has pulled."""
+"""Which method to get past stuck messages costs least: skip the first one, or everything that its client has pulled."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class CleanScope(StrEnum):
 
 
 class CleanMethod(Struct, frozen=True):
-    """One way: the offset to move to, and the messages that are sent back first.
+    """One method: the offset to move to, and the messages that are sent back first.
 
     `is_exact`: all of `offsets` are in flight at the client; otherwise some may be consumed already. `duplicates_max`
     is the largest number of messages that are consumed, or in the listener, and would be redelivered.
     """
 
-    past: CleanScope
+    scope: CleanScope
     target: int
     offsets: tuple[int, ...]
     is_exact: bool
@@ -39,7 +39,7 @@ class CleanMethod(Struct, frozen=True):
 def find_methods(
     watched: Watched, duplicate_risk: int | None, busy_count: int | None, *, goes_on: bool = False
 ) -> tuple[CleanMethod, ...]:
-    """Return the ways past a head that is stuck at one client, the cheapest first.
+    """Return the methods for a head that is stuck at one client, the cheapest first.
 
     The cost is the number of messages consumed twice, then the number of requests. By the last sample, everything below
     the offset that the client had pulled to at the first sample has reached it: it is consumed, or in flight. So the
@@ -54,7 +54,7 @@ def find_methods(
     in_hand_count = held.in_hand_count
     done_max = max(0, (watched.last.max_offset or head) - head - 1) if duplicate_risk is None else duplicate_risk
     listening_max = in_hand_count if goes_on else min(in_hand_count, max(1, busy_count or 0))
-    ways = [CleanMethod(CleanScope.HEAD, head + 1, (head,), True, done_max + listening_max)]
+    methods = [CleanMethod(CleanScope.HEAD, head + 1, (head,), True, done_max + listening_max)]
     pulled_to = _pulled_to(watched)
     if pulled_to is not None and pulled_to > head + 1 and not watched.is_orderly:
         offsets, is_exact = _in_hand(held, head)
@@ -64,8 +64,8 @@ def find_methods(
         beyond_max = max(0, done_max - done_below_min)
         if len(sent) <= MOST_SENT_BACK:
             duplicates_max = done_sent_max + beyond_max + listening_max
-            ways.append(CleanMethod(CleanScope.IN_HAND, pulled_to, sent, is_exact, duplicates_max))
-    return tuple(sorted(ways, key=lambda way: (way.duplicates_max + len(way.offsets), len(way.offsets))))
+            methods.append(CleanMethod(CleanScope.IN_HAND, pulled_to, sent, is_exact, duplicates_max))
+    return tuple(sorted(methods, key=lambda method: (method.duplicates_max + len(method.offsets), len(method.offsets))))
 
 
 def describe_progress(mq: MessageQueue, cleaning: Cleaning, held: ProcessQueueInfo | None) -> str | None:

@@ -30,19 +30,22 @@ def looks(queue: ProcessQueueInfo, pulled: int | None = None, *, end: int = 200,
     return Watched(one, one, 10_000, **{"is_orderly": False, **more})
 
 
-def ways(
+def methods(
     watched: Watched, risk: int | None, busy: int | None = 1
 ) -> list[tuple[CleanScope, int, tuple[int, ...], int]]:
-    return [(way.past, way.target, way.offsets, way.duplicates_max) for way in find_methods(watched, risk, busy)]
+    return [
+        (method.scope, method.target, method.offsets, method.duplicates_max)
+        for method in find_methods(watched, risk, busy)
+    ]
 
 
 def test_all_behind_a_single_message_is_done() -> None:
     # 10 hangs, 11 to 109 are done: to go past all that was pulled repeats nothing but 10.
-    assert ways(looks(held(1), 110), 99) == [(CleanScope.IN_HAND, 110, (10,), 1), (CleanScope.HEAD, 11, (10,), 100)]
+    assert methods(looks(held(1), 110), 99) == [(CleanScope.IN_HAND, 110, (10,), 1), (CleanScope.HEAD, 11, (10,), 100)]
 
 
 def test_two_that_hang_are_the_first_and_the_last() -> None:
-    assert ways(looks(held(2, last=60), 110), 98, busy=2) == [
+    assert methods(looks(held(2, last=60), 110), 98, busy=2) == [
         (CleanScope.IN_HAND, 110, (10, 60), 2), (CleanScope.HEAD, 11, (10,), 100),
     ]  # fmt: skip
 
@@ -51,28 +54,28 @@ def test_what_has_not_begun_is_read_again_rather_than_sent_back() -> None:
     # One thread, a thousand wait behind it: nothing is done.
     best, other = find_methods(looks(held(900), 910, end=2_000), 0, 1)
     assert best == CleanMethod(CleanScope.HEAD, 11, (10,), True, 1)
-    assert (other.past, len(other.offsets), other.is_exact) == (CleanScope.IN_HAND, 900, True)
+    assert (other.scope, len(other.offsets), other.is_exact) == (CleanScope.IN_HAND, 900, True)
 
 
 def test_a_client_that_does_not_pull_first_consumes_what_it_has_in_hand() -> None:
     best, other = find_methods(looks(held(900), 910, end=2_000), 0, 1, goes_on=True)
     assert best == CleanMethod(CleanScope.HEAD, 11, (10,), True, 900)
-    assert (other.past, other.duplicates_max) == (CleanScope.IN_HAND, 900)
+    assert (other.scope, other.duplicates_max) == (CleanScope.IN_HAND, 900)
 
 
 def test_which_of_many_are_in_hand_is_not_told() -> None:
     # 5 of 10 to 29 are in hand: all 20 would be sent back, the 15 that are done among them.
     best, other = find_methods(looks(held(5, last=29), 30), 15, 5)
-    assert (best.past, best.duplicates_max) == (CleanScope.HEAD, 20)
+    assert (best.scope, best.duplicates_max) == (CleanScope.HEAD, 20)
     assert (other.offsets, other.is_exact, other.duplicates_max) == (tuple(range(10, 30)), False, 24)
 
 
 def test_a_49_broker_does_not_note_what_was_pulled() -> None:
     # The last in hand is known to be pulled, what lies behind it may be done.
-    assert ways(looks(held(2, last=60)), None, busy=2) == [
+    assert methods(looks(held(2, last=60)), None, busy=2) == [
         (CleanScope.IN_HAND, 61, (10, 60), 142), (CleanScope.HEAD, 11, (10,), 191),
     ]  # fmt: skip
-    assert ways(looks(held(1)), None) == [(CleanScope.HEAD, 11, (10,), 190)]
+    assert methods(looks(held(1)), None) == [(CleanScope.HEAD, 11, (10,), 190)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_a_49_broker_does_not_note_what_was_pulled() -> None:
     ],
 )
 def test_only_past_the_first_message(watched: Watched) -> None:
-    assert [way.past for way in find_methods(watched, 99, 1)] == [CleanScope.HEAD]
+    assert [method.scope for method in find_methods(watched, 99, 1)] == [CleanScope.HEAD]
 
 
 def test_what_was_pulled_after_the_first_look_is_left_to_the_client() -> None:
