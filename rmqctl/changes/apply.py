@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from rmqctl.changes.journal.journal import Journal
     from rmqctl.client.core import Client
     from rmqctl.model.plan import Plan
-    from rmqctl.model.receipt import Who
-
-    from .receipt_report import ReceiptReport
+    from rmqctl.model.receipt import ReceiptReport, Who
 
 
 async def apply_plan(

@@ -8,7 +8,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from .plan import Operation, Route
+from rmqctl.errors import NotAuthorisedError, UnreachableError
+
+from .failure import Failure
+from .plan import Operation, Plan, Route
 from .queue import MessageQueue
 
 # The note of an offset that is stored for a group without members.
@@ -133,3 +136,49 @@ class Receipt(Struct, frozen=True):
     state: ChangeState = ChangeState.DONE
     items: tuple[ReceiptItem, ...] = ()
     configs: tuple[ConfigReceiptItem, ...] = ()
+
+
+class ReceiptReport(Struct, frozen=True):
+    """The receipt of a plan, and what failed on the way."""
+
+    receipt: Receipt
+    failures: tuple[Failure, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is confirmed, 8 if only a part was done, 9 if something is not confirmed, else an error's code."""
+        results = {item.result for item in self.receipt.items} | {item.result for item in self.receipt.configs}
+        codes = {failure.error.exit_code for failure in self.failures}
+        if NotAuthorisedError.exit_code in codes:
+            return NotAuthorisedError.exit_code
+        if results <= {Result.CONFIRMED}:
+            return 8 if self.failures else 0
+        if results & {Result.UNCHANGED, Result.NOT_ATTEMPTED}:
+            if results & {Result.CONFIRMED, Result.UNKNOWN}:
+                return 8
+            return UnreachableError.exit_code if codes == {UnreachableError.exit_code} else 1
+        return 9
+
+
+def receipt_of(
+    plan: Plan, receipt_id: str, plan_sha256: str, started_at_ms: int, ended_at_ms: int, who: Who, *,
+    items: tuple[ReceiptItem, ...], configs: tuple[ConfigReceiptItem, ...] = (),
+) -> Receipt:  # fmt: skip
+    """Return the receipt of a plan, with the result of each item."""
+    return Receipt(
+        id=receipt_id,
+        plan_id=plan.id,
+        plan_sha256=plan_sha256,
+        operation=plan.operation,
+        started_at_ms=started_at_ms,
+        ended_at_ms=ended_at_ms,
+        cluster=plan.cluster,
+        brokers=plan.brokers,
+        group=plan.group,
+        route=plan.route,
+        asked=plan.asked,
+        reason=plan.reason,
+        who=who,
+        items=items,
+        configs=configs,
+    )

@@ -14,11 +14,10 @@ from rmqctl.changes.offsets.plan import plan_offsets
 from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
 from rmqctl.changes.offsets.targets import ResetRequest
 from rmqctl.changes.plan_parts import PlanReport
-from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Operation, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import Receipt, ReceiptItem, Who
+from rmqctl.model.receipt import Receipt, ReceiptItem, ReceiptReport, Who
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running

@@ -14,11 +14,10 @@ from rmqctl.changes.late_writes import IN_FLIGHT_MS, unseen_note
 from rmqctl.changes.offsets.delete import plan_deletion
 from rmqctl.changes.offsets.rules.reset import TargetKind
 from rmqctl.changes.plan_parts import PlanReport
-from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
 from rmqctl.errors import RefusedError, StaleError
 from rmqctl.model.plan import Awaited
-from rmqctl.model.receipt import Receipt, Result
+from rmqctl.model.receipt import Receipt, ReceiptReport, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster, Queue

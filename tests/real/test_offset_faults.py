@@ -17,11 +17,10 @@ from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.plan import plan_offsets
 from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
 from rmqctl.changes.offsets.targets import ResetRequest
-from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation
-from rmqctl.model.receipt import Result, Who
+from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from tests.sandbox.peer import consumer_data, subscription

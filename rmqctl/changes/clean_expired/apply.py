@@ -17,21 +17,20 @@ from rmqctl.admin.messages.returns import fetch_log_end, find_copy, send_back, s
 from rmqctl.admin.messages.time_search import fetch_message_at
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.clean_expired.rules.methods import describe_progress
-from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.journal.rows import OpenReturn, holder_of
 from rmqctl.changes.late_writes import is_refusal, joined
 from rmqctl.changes.offsets.apply import OffsetWriter
 from rmqctl.changes.offsets.check import PlanCheck, check_plan
 from rmqctl.changes.offsets.outcomes import Outcomes
 from rmqctl.changes.plan_parts import new_id
-from rmqctl.changes.receipt_report import ReceiptReport, receipt_of, write_to_journal
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import Result, ReturnReceipt, Who
+from rmqctl.model.receipt import ReceiptReport, Result, ReturnReceipt, Who, receipt_of
 from rmqctl.net.clock import pause
 from rmqctl.text.words import counted
 

@@ -12,7 +12,7 @@ from rmqctl.admin.groups.config import delete_group
 from rmqctl.admin.offsets.write import store_offset
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.groups.rules.fields import differing_names, holds, is_config_seen
-from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.late_writes import (
     LOOKING,
     is_refusal,
@@ -23,13 +23,12 @@ from rmqctl.changes.late_writes import (
     unseen_note,
 )
 from rmqctl.changes.plan_parts import new_id, write_batches
-from rmqctl.changes.receipt_report import ReceiptReport, receipt_of, write_to_journal
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
+from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, ReceiptReport, Result, Who, receipt_of
 
 from .check import check_config_plan
 from .config_access import BrokerConfig, access_of

@@ -7,7 +7,7 @@ point leaves a journal that shows which items were attempted and which were not.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,8 @@ from typing import Any, Self
 
 import msgspec
 
-from rmqctl.errors import UsageError
+from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.plan import Plan, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
@@ -313,3 +314,18 @@ def _named(ids: Sequence[str]) -> str:
 
 def _state(row: sqlite3.Row) -> ChangeState:
     return change_state(row["ended_at_ms"], row["host"], row["pid"], row["process_start"])
+
+
+def write_to_journal(what_came: Callable[[], None], failures: list[Failure]) -> None:
+    """Write a result to the journal; note a failure instead of raising it, so that the receipt is shown in any case."""
+    try:
+        what_came()
+    except RmqctlError as error:
+        failure = Failure(None, "the journal of this change", error, Attempt.WRITE)
+        # The next result is written again, and may fail again; one failure is enough.
+        if not any(_is_same(failure, other) for other in failures):
+            failures.append(failure)
+
+
+def _is_same(one: Failure, other: Failure) -> bool:
+    return (one.broker_name, one.what, one.error.sentence) == (other.broker_name, other.what, other.error.sentence)

@@ -13,13 +13,12 @@ from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.drift import is_there
 from rmqctl.changes.offsets.rules.route import is_cpp_only
 from rmqctl.changes.plan_parts import new_id, write_batches
-from rmqctl.changes.receipt_report import ReceiptReport, receipt_of
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.group import GO
 from rmqctl.model.plan import Plan, PlanItem, Route
-from rmqctl.model.receipt import Result, Who
+from rmqctl.model.receipt import ReceiptReport, Result, Who, receipt_of
 from rmqctl.net.clock import pause
 from rmqctl.text.words import counted
 

@@ -18,6 +18,7 @@ from rmqctl.changes.offsets.rules.drift import (
     find_drift,
     is_seen,
 )
+from rmqctl.changes.offsets.rules.reset import item_today
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.changes.plan_parts import stale
 from rmqctl.client.core import Client
@@ -30,7 +31,6 @@ from rmqctl.rules.plan_consequences import CLIENTS_AHEAD, describe_ahead, narrow
 from rmqctl.rules.pop_handles import normal_topic
 
 from .group_lookup import FoundGroup, find_group, find_stored
-from .items import item_today
 
 
 class PlanCheck(Struct, frozen=True):

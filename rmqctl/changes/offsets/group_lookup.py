@@ -10,19 +10,20 @@ from msgspec.structs import replace
 from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
+from rmqctl.admin.offsets.retry_topics import find_retry_topics
 from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.changes.offsets.rules.route import GroupSituation
 from rmqctl.changes.plan_parts import GROUPS
 from rmqctl.client.core import Client
-from rmqctl.errors import NotAuthorisedError, NotRegisteredError, RefusedError, RmqctlError
+from rmqctl.errors import NotAuthorisedError, NotFoundError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import BrokerData
+from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
@@ -226,3 +227,52 @@ async def find_stored(client: Client, group: str) -> FoundGroup:
         offsets={mq: offset for table in tables.ok.values() for mq, offset in table.offsets.items()},
         failures=(*found.failures, *failures),
     )
+
+
+async def find_retry_routes(client: Client, found: FoundGroup) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
+    """Return the routes of the existing retry topics, by topic, and the errors of name servers."""
+    situation, topics = found.situation, {mq.topic for mq in found.rows}
+    try:
+        names = await find_retry_topics(client, situation.group, topics, is_popping=situation.is_popping)
+    except RmqctlError as error:
+        return {}, [error]
+    names |= {topic for topic in found.known_topics if topic.startswith(RETRY_PREFIX)}
+    routes = await ask_all(sorted(names), client.route)
+    return routes.ok, [error for error in routes.failed.values() if not isinstance(error, NotFoundError)]
+
+
+async def describe_waiting(client: Client, found: FoundGroup, changed: Collection[str]) -> tuple[Consequence, ...]:
+    """Return how many messages wait in retry topics that are not to be changed."""
+    group = found.situation.group
+    routes, errors = await find_retry_routes(client, found)
+    places = [
+        (topic, data.broker_name)
+        for topic, route in routes.items()
+        if topic not in changed
+        for data in route.queue_data
+        if data.broker_name in found.brokers
+    ]
+
+    async def ask(place: tuple[str, str]) -> int:
+        topic, name = place
+        answer = await client.ask_broker(found.brokers[name], headers.get_consume_stats(group, topic))
+        queues = bodies.decode_consume_stats(answer.command.body).queues
+        return sum(max(0, item.broker_offset - item.consumer_offset) for item in queues.values())
+
+    answers = await ask_all(places, ask)
+    waiting = {place: count for place, count in answers.ok.items() if count}
+    consequences = []
+    if waiting:
+        count, topics = sum(waiting.values()), sorted({topic for topic, _ in waiting})
+        wait, stay = ("waits", "stays") if count == 1 else ("wait", "stay")
+        text = (
+            f"{counted(count, 'message')} {wait} in {listed(topics)}, and {stay} there. "
+            "Add --with-retry to include the retry topics."
+        )
+        consequences.append(Consequence("RETRY_LEFT", text))
+    errors += answers.failed.values()
+    if errors:
+        at = f" at {listed(sorted({name for _, name in answers.failed}))}" if answers.failed else ""
+        text = f"It is unknown whether messages wait in the group's retry topics{at}: {errors[0].sentence}"
+        consequences.append(Consequence("RETRY_UNKNOWN", text))
+    return tuple(consequences)

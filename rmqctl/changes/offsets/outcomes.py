@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.admin.offsets.stored import fetch_stored_offsets
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.late_writes import (
     LOOK_AGAIN_S,
     LOOKING,
@@ -21,7 +21,6 @@ from rmqctl.changes.late_writes import (
     unseen_note,
 )
 from rmqctl.changes.offsets.rules.drift import is_seen
-from rmqctl.changes.receipt_report import write_to_journal
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure

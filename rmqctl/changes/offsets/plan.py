@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.offsets.rules.drift import is_unseen_yet
-from rmqctl.changes.offsets.rules.reset import TargetKind
+from rmqctl.changes.offsets.rules.reset import TargetKind, new_item
 from rmqctl.changes.offsets.rules.route import describe_routes, require_resettable
 from rmqctl.changes.plan_parts import PlanReport, awaiting, cluster_label, new_id, reason_words, unseen_item
 from rmqctl.client.core import Client
@@ -32,9 +32,15 @@ from rmqctl.rules.plan_consequences import (
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 
-from .group_lookup import FoundGroup, find_configured, find_group, find_unreported, require_configured
-from .items import new_item
-from .retry_topics import describe_waiting, find_retry_routes
+from .group_lookup import (
+    FoundGroup,
+    describe_waiting,
+    find_configured,
+    find_group,
+    find_retry_routes,
+    find_unreported,
+    require_configured,
+)
 from .targets import QueueTarget, ResetRequest, look_up_targets, resolve_request_time, route_of
 
 

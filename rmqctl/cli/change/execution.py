@@ -17,13 +17,12 @@ from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.cli.files import new_file, write_file
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.plan import Author
-from rmqctl.model.receipt import Result, Who
+from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.net.file_lock import require_file_locks
 from rmqctl.state.folder import host_name
 

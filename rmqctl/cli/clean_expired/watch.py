@@ -19,8 +19,8 @@ from rmqctl.text.words import counted
 from .stuck_listing import STUCK_EXIT_CODE
 
 if TYPE_CHECKING:
-    from rmqctl.changes.receipt_report import ReceiptReport
     from rmqctl.cli.output.display import Display
+    from rmqctl.model.receipt import ReceiptReport
     from rmqctl.observe.stuck_scan import StuckScan
 
 _PARTLY = 8

@@ -16,11 +16,10 @@ from rmqctl.changes.groups.plan import ConfigRequest, plan_creation, plan_update
 from rmqctl.changes.groups.rules.fields import parse_changes
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.plan_parts import PlanReport
-from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.changes.undo import plan_change_undo
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Consequence, Plan
-from rmqctl.model.receipt import Receipt, Result, Who
+from rmqctl.model.receipt import Receipt, ReceiptReport, Result, Who
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
 from tests.scripted import V5_4_0, passing, run
 

@@ -12,11 +12,10 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.reset import TargetKind
-from rmqctl.changes.receipt_report import ReceiptReport
 from rmqctl.errors import StaleError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Plan, PlanItem, Route
-from rmqctl.model.receipt import Result
+from rmqctl.model.receipt import ReceiptReport, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import Cluster, Queue
