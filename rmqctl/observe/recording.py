@@ -36,7 +36,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 API_VERSION = "rmqctl/v1"
 SAMPLE = "Sample"
@@ -122,8 +122,7 @@ def write_sample(
         "kind": SAMPLE,
         "cluster": cluster,
         "group": sample.group,
-        "atMs": sample.at_ms,
-        "atIso": iso_time(sample.at_ms),
+        **time_fields("atMs", sample.at_ms),
         "monotonicS": sample.monotonic_s,
         "state": sample.state.value,
         "clientIds": list(sample.client_ids),

@@ -389,7 +389,7 @@ def _passes(told: HolderReport | None, mq: MessageQueue, message: StoredMessage)
         return None
     try:
         if subscription.expression_type == "TAG":
-            return has_tag(frozenset(subscription.tags), message.tags)
+            return has_tag(subscription.tags, message.tags)
         return sql92.parse(subscription.expression).matches(message.properties)
     except (ValueError, RmqctlError):
         return None

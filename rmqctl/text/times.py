@@ -41,8 +41,11 @@ def iso_time(at_ms: int | None) -> str | None:
 
 
 def time_fields(key: str, at_ms: int | None) -> dict[str, int | str | None]:
-    """Return a time under a JSON key in ms, and under key + "Iso" as iso_time() returns it."""
-    return {key: at_ms, f"{key}Iso": iso_time(at_ms)}
+    """Return a time under a JSON key in ms, and as iso_time() returns it under the same key with Iso at its end.
+
+    A key can end with Ms, in whose place Iso comes then.
+    """
+    return {key: at_ms, f"{key.removesuffix('Ms')}Iso": iso_time(at_ms)}
 
 
 def short_time(at_ms: int, now_ms: int) -> str:

@@ -43,7 +43,7 @@ class TrialRequest(Struct, frozen=True):
 
 
 def try_all(
-    questions: Sequence[TrialRequest], changes: TrialChanges, strategies: Sequence[str], given: Mapping[str, Any], *,
+    requests: Sequence[TrialRequest], changes: TrialChanges, strategies: Sequence[str], given: Mapping[str, Any], *,
     custom: Mapping[str, CustomStrategy], resolvers: Mapping[str, SiteResolver],
 ) -> list[Trial]:  # fmt: skip
     """Return a trial for each strategy on each group, in order; without a strategy, the group's own.
@@ -53,24 +53,24 @@ def try_all(
     given room without queues.
     """
     trials = []
-    for number, question in enumerate(questions, 1):
-        options = _options(question, given, resolvers)
-        current = current_strategy(question.snapshot)
-        current = question.strategy if current is None else current
-        work = work_of(question.snapshot)
+    for number, request in enumerate(requests, 1):
+        options = _options(request, given, resolvers)
+        current = current_strategy(request.snapshot)
+        current = request.strategy if current is None else current
+        work = work_of(request.snapshot)
         for strategy in strategies or (None,):
             try:
                 trials.append(
                     try_strategy(
-                        question.snapshot, changes, strategy, options, current=current, work=work, custom=custom
+                        request.snapshot, changes, strategy, options, current=current, work=work, custom=custom
                     )
                 )
             except AllocationError as error:
-                where = f"Group {number}: " if len(questions) > 1 else ""
-                if question.snapshot.live is not None and strategy is None and current is not None:
+                where = f"Group {number}: " if len(requests) > 1 else ""
+                if request.snapshot.live is not None and strategy is None and current is not None:
                     where = f"The members use the strategy {current}. "
                 raise UsageError(f"{where}{error}", hint=error.hint) from None
-    _require_taken(given, questions, trials)
+    _require_taken(given, requests, trials)
     _require_rooms(given.get("rooms", ()), trials)
     return trials
 
@@ -87,11 +87,11 @@ TAKERS = {
 _COMPARED = frozenset({"virtual_nodes", "site_of", "inner"})
 
 
-def _require_taken(given: Mapping[str, Any], questions: Sequence[TrialRequest], trials: Sequence[Trial]) -> None:
+def _require_taken(given: Mapping[str, Any], requests: Sequence[TrialRequest], trials: Sequence[Trial]) -> None:
     """Raise UsageError for an option that no strategy uses: the user expects that it changes the result."""
     used = {trial.outcome.strategy for trial in trials}
-    used |= {canonical_name(own_strategy(question)) for question in questions}
-    is_live = any(question.snapshot.live is not None for question in questions)
+    used |= {canonical_name(own_strategy(request)) for request in requests}
+    is_live = any(request.snapshot.live is not None for request in requests)
     for name in given:
         option, takers = TAKERS[name]
         if used.isdisjoint(takers) and not (is_live and name in _COMPARED):
@@ -126,24 +126,24 @@ def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy
             raise UsageError(str(error), hint=error.hint) from None
 
 
-def own_strategy(question: TrialRequest) -> str:
+def own_strategy(request: TrialRequest) -> str:
     """Return a group's strategy: its members', its description's, else RocketMQ's default."""
-    current = current_strategy(question.snapshot)
-    return next(name for name in (current, question.strategy, DEFAULT) if name is not None)
+    current = current_strategy(request.snapshot)
+    return next(name for name in (current, request.strategy, DEFAULT) if name is not None)
 
 
 def simulate_all(
-    question: TrialRequest, strategy: str, events: Sequence[MembershipEvent], protections_ms: Sequence[int]
+    request: TrialRequest, strategy: str, events: Sequence[MembershipEvent], protections_ms: Sequence[int]
 ) -> list[Churn]:
     """Return the effects of joining and leaving clients on a group, per protection time. Raises UsageError."""
-    options = _options(question, {}, {})
+    options = _options(request, {}, {})
     try:
         if find_strategy(strategy, options).may_repeat:
             text = "a queue may have several owners, or no owner: moves cannot be counted."
             raise AllocationError(f"With the strategy {strategy} {text}")
         return [
             simulate(
-                question.snapshot,
+                request.snapshot,
                 lambda shares: find_strategy(strategy, replace(options, previous=shares)),
                 events,
                 protection_ms=protection_ms,
@@ -154,17 +154,17 @@ def simulate_all(
         raise UsageError(str(error), hint=error.hint) from None
 
 
-def _options(question: TrialRequest, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:
+def _options(request: TrialRequest, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:
     options = {**given}
-    live = question.snapshot.live
+    live = request.snapshot.live
     if live is not None and live.pop_share_count is not None:
         options.setdefault("share_count", live.pop_share_count)
-    virtual_nodes = options.get("virtual_nodes", question.options.virtual_nodes)
-    if virtual_nodes * len(question.snapshot.client_ids) > _MOST_NODES:
+    virtual_nodes = options.get("virtual_nodes", request.options.virtual_nodes)
+    if virtual_nodes * len(request.snapshot.client_ids) > _MOST_NODES:
         raise UsageError(f"virtualNodes {virtual_nodes} is too large: all clients together can have {_MOST_NODES}.")
-    site_of: str | Mapping[str, str] = options.pop("site_of", question.site_of)
+    site_of: str | Mapping[str, str] = options.pop("site_of", request.site_of)
     return replace(
-        question.options,
+        request.options,
         broker_site=resolve_site("broker", site_of, resolvers),
         client_site=resolve_site("client", site_of, resolvers),
         **options,

@@ -147,3 +147,4 @@ def test_what_is_longer_than_any_month_is_no_unique_keys_time() -> None:
 def test_a_time_is_utc_with_milliseconds_or_none(at_ms: int | None, text: str | None) -> None:
     assert iso_time(at_ms) == text
     assert time_fields("at", at_ms) == {"at": at_ms, "atIso": text}
+    assert time_fields("atMs", at_ms) == {"atMs": at_ms, "atIso": text}

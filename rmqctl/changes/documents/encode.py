@@ -12,7 +12,7 @@ import msgspec
 from rmqctl.model.plan import ConfigItem, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem
-from rmqctl.text.times import iso_time, time_fields
+from rmqctl.text.times import time_fields
 
 API_VERSION = "rmqctl/v1"
 PLAN, RECEIPT = "Plan", "Receipt"
@@ -25,15 +25,13 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "kind": PLAN,
         "id": plan.id,
         "operation": plan.operation.value,
-        "createdAtMs": plan.created_at_ms,
-        "createdAtIso": iso_time(plan.created_at_ms),
+        **time_fields("createdAtMs", plan.created_at_ms),
         "cluster": plan.cluster,
         "brokers": dict(plan.brokers),
         "group": plan.group,
         "route": plan.route.value,
         "asked": plan.asked,
-        "timeMs": plan.time_ms,
-        "timeIso": iso_time(plan.time_ms),
+        **time_fields("timeMs", plan.time_ms),
         "reason": plan.reason,
         "nameServers": list(plan.name_servers),
         "user": None if plan.author is None else plan.author.user,
@@ -102,10 +100,8 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
         "planId": receipt.plan_id,
         "planSha256": receipt.plan_sha256,
         "operation": receipt.operation.value,
-        "startedAtMs": receipt.started_at_ms,
-        "startedAtIso": iso_time(receipt.started_at_ms),
-        "endedAtMs": receipt.ended_at_ms,
-        "endedAtIso": iso_time(receipt.ended_at_ms),
+        **time_fields("startedAtMs", receipt.started_at_ms),
+        **time_fields("endedAtMs", receipt.ended_at_ms),
         "cluster": receipt.cluster,
         "brokers": dict(receipt.brokers),
         "group": receipt.group,

@@ -13,7 +13,7 @@ from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import RmqctlError
 from rmqctl.model.receipt import Result
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 from .stuck_listing import STUCK_EXIT_CODE
@@ -61,7 +61,7 @@ class CleanWatch:
         at_ms = time.time_ns() // 1_000_000
         self._round_count += 1
         item: dict[str, Any] = {
-            "at": at_ms, "atIso": iso_time(at_ms), "group": self._group, "stuckCount": None, "undecidedCount": None,
+            **time_fields("at", at_ms), "group": self._group, "stuckCount": None, "undecidedCount": None,
             "returnedCount": 0, "freedCount": 0, "pendingCount": 0, "receiptId": None, "error": None,
         }  # fmt: skip
         try:

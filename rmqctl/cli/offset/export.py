@@ -23,7 +23,7 @@ from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
     from rmqctl.admin.offsets.reading import GroupProgress
@@ -152,8 +152,7 @@ def to_listing(export: Export) -> Listing:
         extra={
             "group": progress.group,
             "cluster": export.cluster,
-            "exportedAtMs": export.exported_at_ms,
-            "exportedAtIso": iso_time(export.exported_at_ms),
+            **time_fields("exportedAtMs", export.exported_at_ms),
         },
         notes=[*_notes(progress), *notes],
     )

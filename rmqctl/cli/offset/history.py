@@ -10,7 +10,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.plan import Operation, operation_name
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
@@ -82,10 +82,8 @@ def _item(change: "Change") -> dict[str, Any]:
         "planId": change.plan_id,
         "operation": change.operation.value,
         "state": change.state.value,
-        "startedAtMs": change.started_at_ms,
-        "startedAtIso": iso_time(change.started_at_ms),
-        "endedAtMs": change.ended_at_ms,
-        "endedAtIso": iso_time(change.ended_at_ms),
+        **time_fields("startedAtMs", change.started_at_ms),
+        **time_fields("endedAtMs", change.ended_at_ms),
         "user": change.who.user,
         "host": change.who.host,
         "pid": change.who.pid,

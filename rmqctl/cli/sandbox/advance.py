@@ -9,7 +9,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.errors import UsageError
 from rmqctl.text.durations import parse_duration_ms, short_duration
-from rmqctl.text.times import iso_time
+from rmqctl.text.times import time_fields
 
 from .options import Port
 
@@ -48,7 +48,7 @@ def command(
     running = find_sandbox(port)
     report = ask(running, Advance(jump_ms), ClockReport, invocation.timeout_s(_TIMEOUT_S))
     item = {
-        "namesrv": running.namesrv, "timestamp": report.now_ms, "timestampIso": iso_time(report.now_ms),
+        "namesrv": running.namesrv, **time_fields("timestamp", report.now_ms),
         "clockAheadMs": report.clock_ahead_ms,
     }  # fmt: skip
     return render(

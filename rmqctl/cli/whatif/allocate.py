@@ -129,19 +129,19 @@ def command(
         snapshot, failures = read_group(
             invocation, name, topic or (), sample_s=sample_time_s(sample), may_be_empty=bool(changes.add_clients)
         )
-        questions = [TrialRequest(snapshot)]
+        requests = [TrialRequest(snapshot)]
     elif spec is not None:
-        questions = read_spec(spec)
+        requests = read_spec(spec)
     else:
-        questions = [shaped(brokers, size, consumers)]
+        requests = [shaped(brokers, size, consumers)]
     try:
         with ActivityLine("Computing shares", is_wanted=invocation.display.with_notes):
             trials = try_all(
-                questions, changes, words, options.given(), custom=custom, resolvers=site_resolvers(manager)
+                requests, changes, words, options.given(), custom=custom, resolvers=site_resolvers(manager)
             )
     except NotFoundError as error:
-        raise not_found(error, unread_brokers(questions[0].snapshot, failures)) from None
+        raise not_found(error, unread_brokers(requests[0].snapshot, failures)) from None
     display = invocation.display
     with_shares = display.format in ("json", "jsonl", "yaml") or bool(display.columns or display.conditions)
-    listing = to_listing(trials, failures, group_count=len(questions), with_shares=with_shares)
+    listing = to_listing(trials, failures, group_count=len(requests), with_shares=with_shares)
     return render(listing, display)

@@ -108,34 +108,34 @@ def command(
     failures: Sequence[Failure] = ()
     if group is not None:
         snapshot, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=0)
-        question = TrialRequest(snapshot)
+        request = TrialRequest(snapshot)
     else:
         found = read_spec(spec) if spec is not None else [shaped(brokers, queues, consumers)]
         if len(found) > 1:
             raise UsageError(f"--spec has {len(found)} groups; churn simulates only one.")
-        question = found[0]
-    ids = sort_client_ids(set(question.snapshot.client_ids))
+        request = found[0]
+    ids = sort_client_ids(set(request.snapshot.client_ids))
     for client_id in client or ():
         if client_id not in ids:
             error = NotFoundError("Client", client_id, suggestions=closest(client_id, ids))
-            raise not_found(error, unread_brokers(question.snapshot, failures))
+            raise not_found(error, unread_brokers(request.snapshot, failures))
     going = [client_id for client_id in ids if not client or client_id in client]
     if len(going) * times > _MOST_EVENTS:
         raise UsageError(
             f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Select clients with --client."
         )
-    size = len(question.snapshot.queues) + len(ids)
+    size = len(request.snapshot.queues) + len(ids)
     if 3 * len(going) * times * len(protections_ms) * size > _MOST_WORK:
-        size_words = counted(len(question.snapshot.queues), "queue")
+        size_words = counted(len(request.snapshot.queues), "queue")
         count = f"{counted(len(going) * times, 'restart')} of a group with {size_words}"
         raise UsageError(
             f"{count} and {counted(len(ids), 'client')} would take too long.", hint="Select clients with --client."
         )
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
-    name = own_strategy(question) if strategy is None else strategy
+    name = own_strategy(request) if strategy is None else strategy
     with ActivityLine("Simulating restarts", is_wanted=invocation.display.with_notes):
-        churns = simulate_all(question, name, events, protections_ms)
-    listing = to_listing(churns, question.snapshot, name, failures, is_own=strategy is None)
+        churns = simulate_all(request, name, events, protections_ms)
+    listing = to_listing(churns, request.snapshot, name, failures, is_own=strategy is None)
     return render(listing, invocation.display)
 
 

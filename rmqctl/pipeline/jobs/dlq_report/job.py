@@ -130,8 +130,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
         "groupCount": totals.groups,
         "twiceCount": twice_count,
         "byHour": [
-            {"hour": row.hour_ms, "hourIso": iso_time(row.hour_ms), "group": row.consumer_group, "count": row["count"]}
-            for row in hours
+            {**time_fields("hour", row.hour_ms), "group": row.consumer_group, "count": row["count"]} for row in hours
         ],
         "twice": twice,
     }
