@@ -123,8 +123,8 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.rules.names import require_new_name
     from rmqctl.cli.arguments import parse_queues
-    from rmqctl.cli.confirm import confirm as ask_whether
-    from rmqctl.cli.confirm import confirm_by_name
+    from rmqctl.cli.change.consent import confirm as ask_whether
+    from rmqctl.cli.change.consent import confirm_by_name
     from rmqctl.cli.output.body import BodyStyle
     from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_name
     from rmqctl.cli.output.message_options import parse_when

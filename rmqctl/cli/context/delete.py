@@ -28,8 +28,8 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.cli.change.consent import confirm
     from rmqctl.cli.config.edit import change_config
-    from rmqctl.cli.confirm import confirm
 
     invocation = Invocation(ctx, needs_cluster=False)
     config = read_config()

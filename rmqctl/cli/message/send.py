@@ -9,7 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from rmqctl.cli.arguments import milliseconds_option
-from rmqctl.cli.confirm import confirm_by_name
+from rmqctl.cli.change.consent import check_display, confirm_by_name
 from rmqctl.cli.files import read_input
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
@@ -98,7 +98,6 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.send import SendReport, fetch_targets, send_all
     from rmqctl.admin.topics.queues import parse_queue_choice
-    from rmqctl.cli.change.consent import check_display
     from rmqctl.cli.output.progress import ScanProgress
 
     invocation = Invocation(ctx)
