@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.scripted import run
+from tests.scripted_peer import run
 
 # How long one example takes says something of the machine's other work only. Each run of the gate tries the same
 # examples; HYPOTHESIS_PROFILE=explore looks for new ones.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, RefusedError, RmqctlError
-from rmqctl.model.plan import Awaited, ConfigItem, Consequence, PlanItem
+from rmqctl.model.plan import AwaitedWrite, ConfigItem, Consequence, PlanItem
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.net.clock import pause
@@ -61,13 +61,13 @@ def unseen_note(note: str, state: str, now_ms: int) -> str:
     return joined(note, f"{state} (last read at {iso_time(now_ms)}). The {_MAY_COME}")
 
 
-def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, Awaited]:
+def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, AwaitedWrite]:
     """Return the writes of a change that were not seen and may still take effect, by queue or broker name."""
     if now_ms - (receipt.ended_at_ms or receipt.started_at_ms) > IN_FLIGHT_MS:
         return {}
     items: tuple[ReceiptItem | ConfigReceiptItem, ...] = (*receipt.items, *receipt.configs)
     return {
-        item.mq if isinstance(item, ReceiptItem) else item.broker_name: Awaited(receipt.id, item.target)
+        item.mq if isinstance(item, ReceiptItem) else item.broker_name: AwaitedWrite(receipt.id, item.target)
         for item in items
         if item.result is Result.UNKNOWN
         # An interrupted change had not finished looking.
@@ -75,7 +75,7 @@ def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, Aw
     }
 
 
-def unseen_again_note(awaits: Awaited, state: str, error: RmqctlError | None, now_ms: int) -> str:
+def unseen_again_note(awaits: AwaitedWrite, state: str, error: RmqctlError | None, now_ms: int) -> str:
     """Return the note of an item of an undo whose earlier write was not seen.
 
     `state` is what was last read, at now_ms; `error` is why it could not be read.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rmqctl.errors import StaleError
 from rmqctl.model.failure import Failure
-from rmqctl.model.plan import Awaited, ConfigItem, Plan, PlanItem, Route
+from rmqctl.model.plan import AwaitedWrite, ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.text.words import counted
@@ -66,7 +66,7 @@ def unseen_config(broker_name: str, why: str) -> ConfigItem:
     return ConfigItem(broker_name, None, None, unseen_note(why), Route.UNSEEN)
 
 
-def awaiting(item: PlanItem, awaits: Awaited) -> PlanItem:
+def awaiting(item: PlanItem, awaits: AwaitedWrite) -> PlanItem:
     """Return an item that stays where it is, unless the write that it awaits is seen: then it is moved back there."""
     counts = ("reconsumed", "reconsumed_min", "reconsumed_max", "skipped", "skipped_min", "skipped_max")
     return replace(
@@ -81,13 +81,13 @@ def awaiting(item: PlanItem, awaits: Awaited) -> PlanItem:
 
 
 def awaiting_config(
-    broker_name: str, now: Mapping[str, Any] | None, awaits: Awaited, route: Route = Route.GROUP_CONFIG
+    broker_name: str, now: Mapping[str, Any] | None, awaits: AwaitedWrite, route: Route = Route.GROUP_CONFIG
 ) -> ConfigItem:
     """Return an item as awaiting() does, for a configuration."""
     return ConfigItem(broker_name, now, now, _awaits_words(awaits), route, awaits)
 
 
-def _awaits_words(awaits: Awaited) -> str:
+def _awaits_words(awaits: AwaitedWrite) -> str:
     return f"awaits the write of {awaits.receipt_id}"
 
 

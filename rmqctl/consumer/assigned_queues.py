@@ -26,7 +26,7 @@ from .membership import Membership
 from .message_skipper import MessageSkipper
 from .offset_store import OffsetStore
 from .process_queue import ProcessQueue
-from .pull_loop import Pulled, pull_queue
+from .pull_loop import PullBatch, pull_queue
 from .retried_message import restore_topics
 from .routes import Routes
 from .settings import ConsumerSettings
@@ -168,7 +168,7 @@ class AssignedQueues:
         """See pulling.Owner."""
         return self._offsets.read(mq)
 
-    def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
+    def pulled(self, process_queue: ProcessQueue, pulled: PullBatch) -> None:
         """See pulling.Owner."""
         messages = pulled.messages
         for fault in pulled.faults:

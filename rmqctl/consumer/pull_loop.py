@@ -61,7 +61,7 @@ class PullOwner(Protocol):
     def committed(self, mq: MessageQueue) -> int | None:
         """Return the offset in memory, None for none."""
 
-    def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
+    def pulled(self, process_queue: ProcessQueue, pulled: PullBatch) -> None:
         """Accept pulled messages, or the fact that this group has none up to an offset."""
 
     async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
@@ -74,7 +74,7 @@ class PullOwner(Protocol):
         """Note an error; send a heartbeat to a broker that does not know this client."""
 
 
-class Pulled(Struct, frozen=True):
+class PullBatch(Struct, frozen=True):
     """An answer to a pull: the wanted messages, and the next offset to pull; `max_offset` is the queue's end."""
 
     asked_offset: int
@@ -135,7 +135,7 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue, offset: int)
             return
         broker_id = next_broker_id
         wanted = with_tags(messages, subscription.tags) if subscription.tags else messages
-        owner.pulled(process_queue, Pulled(offset, next_offset, max_offset, wanted, spent_ms, faults))
+        owner.pulled(process_queue, PullBatch(offset, next_offset, max_offset, wanted, spent_ms, faults))
         offset = next_offset
         if messages and settings.pull_interval_s:
             await pause(clock, settings.pull_interval_s)

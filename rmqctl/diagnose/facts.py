@@ -23,7 +23,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
 from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.rules.retry_places import RetryPlace
-from rmqctl.rules.stuck_queues import Motion, StuckVerdict, Watched
+from rmqctl.rules.stuck_queues import Motion, PositionPair, StuckVerdict
 from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 
@@ -62,7 +62,7 @@ class QueueMotion(Struct, frozen=True):
 
     mq: MessageQueue
     client_id: str | None
-    watched: Watched
+    watched: PositionPair
     passed_ms: int = 0
     verdict: StuckVerdict | None = None
     is_exhausted: bool = False

@@ -11,7 +11,15 @@ from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.stats import ConsumeTimeSpan
 from rmqctl.rules.holder_report import HolderReport, holder_of, report_of
-from rmqctl.rules.stuck_queues import Position, StuckFacts, StuckReason, StuckVerdict, Watched, client_now_ms, judge
+from rmqctl.rules.stuck_queues import (
+    Position,
+    PositionPair,
+    StuckFacts,
+    StuckReason,
+    StuckVerdict,
+    client_now_ms,
+    judge,
+)
 
 from .facts import QueueMotion
 
@@ -30,14 +38,14 @@ def find_unmoved(
             row = by_queue.get(mq)
             if row is not None and not held.dropped:
                 position = Position(row.consumer_offset, row.max_offset, held, row.min_offset, row.pull_offset)
-                watched = Watched(position, position, 0, word.settings.is_orderly)
+                watched = PositionPair(position, position, 0, word.settings.is_orderly)
                 verdict = _verdict(mq, row, word, watched, _head_age_ms(row, held, spans.get(mq)))
                 if verdict is not None:
                     yield QueueMotion(mq, client_id, watched, 0, verdict)
 
 
 def _verdict(
-    mq: MessageQueue, row: QueueProgress, word: HolderReport, watched: Watched, head_age_ms: int | None
+    mq: MessageQueue, row: QueueProgress, word: HolderReport, watched: PositionPair, head_age_ms: int | None
 ) -> StuckVerdict | None:
     """Return the verdict on a queue where one reading is enough for it."""
     # Threads are ignored here: all of them may be busy, and the head then waits for one.

@@ -87,7 +87,7 @@ class ReturnedMessage(Struct, frozen=True, rename="camel"):
     pop_handle: str | None = None
 
 
-class Cleaning(Struct, frozen=True, rename="camel"):
+class CleanStep(Struct, frozen=True, rename="camel"):
     """What is done before a queue moves to its target: these messages are sent back, with a delay level.
 
     They are in flight in `client_id` since `taken_at_ms` of its clock; None for a group without members, or when the
@@ -102,7 +102,7 @@ class Cleaning(Struct, frozen=True, rename="camel"):
     taken_at_ms: int | None = None
 
 
-class Awaited(Struct, frozen=True, rename="camel"):
+class AwaitedWrite(Struct, frozen=True, rename="camel"):
     """An earlier write, of the change with this id, that was not seen to take effect and still may.
 
     `target` is the offset or configuration that it writes, None for one that it deletes.
@@ -139,8 +139,8 @@ class PlanItem(Struct, frozen=True):
     reconsumed_max: int | None = None
     skipped_min: int | None = None
     skipped_max: int | None = None
-    cleaning: Cleaning | None = None
-    awaits: Awaited | None = None
+    cleaning: CleanStep | None = None
+    awaits: AwaitedWrite | None = None
 
     @property
     def reconsumed_bounds(self) -> tuple[int, int] | None:
@@ -171,7 +171,7 @@ class ConfigItem(Struct, frozen=True):
     target: Mapping[str, Any] | None
     note: str = ""
     route: Route = Route.GROUP_CONFIG
-    awaits: Awaited | None = None
+    awaits: AwaitedWrite | None = None
 
 
 class Consequence(Struct, frozen=True):

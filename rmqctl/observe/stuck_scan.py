@@ -33,9 +33,9 @@ from rmqctl.rules.stuck_queues import (
     Holder,
     Motion,
     Position,
+    PositionPair,
     StuckFacts,
     StuckVerdict,
-    Watched,
     client_now_ms,
     judge,
     judge_popped,
@@ -56,7 +56,7 @@ class StuckQueue(Struct, frozen=True):
     """
 
     progress: QueueProgress
-    watched: Watched
+    watched: PositionPair
     holder: Holder | None
     settings: MemberSettings | None
     verdict: StuckVerdict
@@ -84,7 +84,7 @@ class StuckScan(Struct, frozen=True):
     failures: tuple[Failure, ...]
     pop_hindrances: Mapping[str, PopHindrance] = {}
     pop_notes: tuple[str, ...] = ()
-    watched: Mapping[tuple[MessageQueue, str | None], Watched] = {}
+    watched: Mapping[tuple[MessageQueue, str | None], PositionPair] = {}
 
     @property
     def stuck(self) -> tuple[StuckQueue, ...]:
@@ -243,7 +243,7 @@ def _popped_row(last: GroupScan, for_ms: int, found: PoppedMessage, told: Mappin
         )
         row = compute_progress(QueueReading(mq, reasons=reasons), is_broadcasting=False, is_pop=True)
     position = Position(row.consumer_offset, row.max_offset)
-    watched = Watched(position, position, for_ms)
+    watched = PositionPair(position, position, for_ms)
     # The record does not name the member; members of a group usually have the same settings.
     settings = next((told[client_id].settings for client_id in (*row.client_ids, *told) if client_id in told), None)
     return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
@@ -276,7 +276,7 @@ def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str 
 
 def _watch(
     mq: MessageQueue, client_id: str | None, first: GroupScan, last: GroupScan, for_ms: int, told: HolderReport | None
-) -> Watched:
+) -> PositionPair:
     def position(look: GroupScan) -> Position:
         row = look.rows.get(mq)
         held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
@@ -284,7 +284,7 @@ def _watch(
             return Position(None, None, held)
         return Position(row.consumer_offset, row.max_offset, held, row.min_offset, row.pull_offset)
 
-    return Watched(position(first), position(last), for_ms, None if told is None else told.settings.is_orderly)
+    return PositionPair(position(first), position(last), for_ms, None if told is None else told.settings.is_orderly)
 
 
 def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueueInfo | None:
@@ -295,7 +295,7 @@ def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueueInfo | None
 _Key = tuple[MessageQueue, str | None]
 
 
-async def _fetch_head(client: Client, last: GroupScan, mq: MessageQueue, watched: Watched) -> FoundMessage:
+async def _fetch_head(client: Client, last: GroupScan, mq: MessageQueue, watched: PositionPair) -> FoundMessage:
     """Return the head message of the queue. Raises RmqctlError when it cannot be read."""
     held = watched.last.held
     head = None if held is None else held.head_offset
@@ -347,7 +347,7 @@ def _facts(
     client: Client,
     last: GroupScan,
     mq: MessageQueue,
-    watched: Watched,
+    watched: PositionPair,
     holder: Holder | None,
     told: HolderReport | None,
     head: FoundMessage | None,

@@ -93,7 +93,7 @@ class Position(Struct, frozen=True):
         return None if offset is None or self.max_offset is None else max(0, self.max_offset - offset)
 
 
-class Watched(Struct, frozen=True):
+class PositionPair(Struct, frozen=True):
     """Two samples of one queue and one holder, and the ms between them; `is_orderly` None: unknown."""
 
     first: Position
@@ -166,7 +166,7 @@ class StuckFacts(Struct, frozen=True, kw_only=True):
     the broker has delivered to them cannot be seen.
     """
 
-    watched: Watched
+    watched: PositionPair
     state: GroupState
     holder: Holder | None = None
     has_silent: bool = False
@@ -250,7 +250,7 @@ def _judge_idle(facts: StuckFacts) -> StuckVerdict:
     return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
 
 
-def _is_slow(watched: Watched) -> bool:
+def _is_slow(watched: PositionPair) -> bool:
     """Tell whether a queue advances by less than a message per second, with more left than it consumed."""
     behind, advance = watched.last.behind, watched.advance
     held = watched.last.held

@@ -22,7 +22,7 @@ from rmqctl.rules.group_state import agreed
 from .changes import FIRST, TrialChanges, apply_changes
 from .concerns import Concern, find_concerns, find_weight_concerns
 from .group_snapshot import GroupSnapshot, consumed_part, share_all
-from .outcome import TrialOutcome, Unmeasured, Work, compute_outcome, count_moved
+from .outcome import TrialOutcome, UnknownWork, Work, compute_outcome, count_moved
 from .room_concerns import find_room_concerns
 from .strategy_match import StrategyMatch, compare_with_real
 
@@ -165,5 +165,5 @@ def _with_new_queues(work: Work, later: GroupSnapshot, snapshot: GroupSnapshot) 
     return replace(
         work,
         lag={**work.lag, **dict.fromkeys(new, 0)},
-        reasons={**work.reasons, **{mq: {"rate": Unmeasured.NEW_QUEUE} for mq in new}},
+        reasons={**work.reasons, **{mq: {"rate": UnknownWork.NEW_QUEUE} for mq in new}},
     )

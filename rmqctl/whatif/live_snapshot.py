@@ -27,7 +27,7 @@ from rmqctl.rules.group_state import agreed
 from rmqctl.rules.group_views import strategy_name
 
 from .group_snapshot import GroupSnapshot, LiveGroup, SnapshotMember
-from .outcome import Unmeasured, Work
+from .outcome import UnknownWork, Work
 
 _DEFAULT_SHARE = "defaultPopShareQueueNum"
 
@@ -228,7 +228,7 @@ def work_of(snapshot: GroupSnapshot) -> Work:
         rate=live.put_rates or {},
         duplicate_risk={mq: _risk(row) for mq, row in rows.items()} | dict.fromkeys(unused, 0),
         reasons={mq: _reasons(row, live) for mq, row in rows.items()},
-        missing={"rate": Unmeasured.NOT_SAMPLED} if live.put_rates is None else {},
+        missing={"rate": UnknownWork.NOT_SAMPLED} if live.put_rates is None else {},
     )
 
 

@@ -15,14 +15,14 @@ from rmqctl.rules.allocate import Assignment, sort_client_ids, sort_queues
 from rmqctl.rules.allocate.pop_share import ALL_QUEUES
 
 
-class Unmeasured(StrEnum):
+class UnknownWork(StrEnum):
     """Why the work in a queue is unknown, in addition to the reasons for a running group's unknown progress."""
 
     NEW_QUEUE = "NEW_QUEUE"
     NOT_SAMPLED = "NOT_SAMPLED"
 
 
-Reason = Unknown | Unmeasured
+Reason = Unknown | UnknownWork
 
 
 class Spread(Struct, frozen=True):

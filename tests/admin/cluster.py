@@ -13,7 +13,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import V5_0_0
-from tests.scripted import V5_4_0, Reply, ScriptedNetwork, ScriptedServer, ok, refused
+from tests.scripted_peer import V5_4_0, Reply, ScriptedNetwork, ScriptedServer, ok, refused
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000  # when virtual clocks start

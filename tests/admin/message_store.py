@@ -12,7 +12,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import V5_0_0
 from tests.protocol.records import Record, properties_text
-from tests.scripted import Reply, ok, refused
+from tests.scripted_peer import Reply, ok, refused
 
 from .cluster import BrokerState, Cluster, Queue
 

@@ -16,7 +16,7 @@ from rmqctl.model.progress import Unknown
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.offsets.test_group import HOSTILE
-from tests.scripted import SILENCE, V4_9_7, V5_4_0, Late, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, V4_9_7, V5_4_0, Late, ok, passing, refused, run
 
 from .cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 

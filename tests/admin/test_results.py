@@ -7,7 +7,7 @@ import pytest
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.model.route import BrokerData
-from tests.scripted import run
+from tests.scripted_peer import run
 
 
 def test_answers_and_failures_together_hold_every_key_that_was_asked() -> None:

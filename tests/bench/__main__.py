@@ -13,24 +13,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.real.harness.cluster import Cluster
-from tests.real.harness.jars import missing_tools, rocketmq_jars
-
-from . import (
-    allocating,
-    cleaning,
-    consuming,
+from tests.bench import (
+    allocation,
+    clean_expired,
+    consumption,
     dead_letters,
-    decoding,
-    finding,
+    decoder,
     many_groups,
     members,
-    resetting,
+    message_find,
+    offset_reset,
     sandbox_heartbeats,
     sandbox_kills,
     sandbox_messages,
     sandbox_start,
 )
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.jars import missing_tools, rocketmq_jars
+
 from .measure import alternate, median, rmqctl, run_process
 
 _VERSION = "5.4.0"
@@ -149,9 +149,9 @@ def _crowded(cluster: Cluster, crowd: members.Crowd, *words: str) -> tuple[float
 
 
 def _decoding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
-    address = decoding.fill(cluster)
-    rate = asyncio.run(decoding.decoding_rate(cluster.namesrv, address))
-    ours, bare = asyncio.run(decoding.pull_rates(cluster.namesrv, address))
+    address = decoder.fill(cluster)
+    rate = asyncio.run(decoder.decoding_rate(cluster.namesrv, address))
+    ours, bare = asyncio.run(decoder.pull_rates(cluster.namesrv, address))
     pulled = f"{ours / bare:.2f} ({ours:,.0f} beside {bare:,.0f} msg/s)"
     return [
         ("decoding messages of 1 KiB, one core", f"{rate:,.0f} msg/s", ">= 250,000 msg/s", rate >= 250_000),
@@ -160,11 +160,11 @@ def _decoding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
 
 
 def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
-    address = finding.fill(cluster)
-    found, bare, rss_mib = finding.find_rates(cluster, address)
-    late_ms = finding.tail_latency_ms(cluster)
+    address = message_find.fill(cluster)
+    found, bare, rss_mib = message_find.find_rates(cluster, address)
+    late_ms = message_find.tail_latency_ms(cluster)
     beside = f"{found / bare:.2f} ({found:,.0f} beside {bare:,.0f} msg/s)"
-    what = f"message find --contains, {finding.MESSAGE_COUNT:,} messages of {finding.SIZE_BYTES} B"
+    what = f"message find --contains, {message_find.MESSAGE_COUNT:,} messages of {message_find.SIZE_BYTES} B"
     return [
         (f"{what}, beside the pull loop", beside, ">= 0.8", found / bare >= 0.8),
         (f"{what}: memory", f"{rss_mib:.0f} MiB", "< 120 MiB", rss_mib < 120),
@@ -173,9 +173,9 @@ def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
 
 
 def _consuming(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
-    decoding.fill(cluster)
+    decoder.fill(cluster)
     return [
-        *consuming.measure_rates(cluster), *consuming.measure_latency(cluster), *consuming.measure_memory(cluster)
+        *consumption.measure_rates(cluster), *consumption.measure_latency(cluster), *consumption.measure_memory(cluster)
     ]  # fmt: skip
 
 
@@ -187,8 +187,8 @@ _PARTS = {
 }  # fmt: skip
 _PARTS_ALONE = {
     "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,
-    "sandbox-kills": sandbox_kills.measure, "allocate": allocating.measure, "reset": resetting.measure,
-    "clean": cleaning.measure,
+    "sandbox-kills": sandbox_kills.measure, "allocate": allocation.measure, "reset": offset_reset.measure,
+    "clean": clean_expired.measure,
 }  # fmt: skip
 
 if __name__ == "__main__":

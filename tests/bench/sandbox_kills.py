@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.sandbox.storage.killing import run_cycles
+from tests.sandbox.storage.kill_runs import run_cycles
 
 CYCLE_COUNT = 200
 # Each cycle is loaded for a third of a second on average; without a load nothing could be missing.

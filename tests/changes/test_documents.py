@@ -16,8 +16,8 @@ from rmqctl.changes.documents.encode import plan_document, receipt_document, sum
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
-    Awaited,
-    Cleaning,
+    AwaitedWrite,
+    CleanStep,
     ConfigItem,
     Consequence,
     Operation,
@@ -42,7 +42,7 @@ _ROUTES = [route for route in Route if route is not Route.POP_ACK]
 _CONFIG_ROUTES = (Route.GROUP_CONFIG, Route.TOPIC_CONFIG, Route.UNSEEN)
 _PLAN_ITEMS = st.builds(
     PlanItem, _QUEUES, _OFFSETS, _OFFSETS, st.sampled_from(_ROUTES), _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS,
-    _OFFSETS, _NAMES, _REASONS, awaits=st.none() | st.builds(Awaited, _NAMES, _OFFSETS),
+    _OFFSETS, _NAMES, _REASONS, awaits=st.none() | st.builds(AwaitedWrite, _NAMES, _OFFSETS),
 )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ _PLANS = st.builds(
             _CONFIGS,
             _NAMES,
             st.sampled_from(_CONFIG_ROUTES),
-            st.none() | st.builds(Awaited, _NAMES, _CONFIGS),
+            st.none() | st.builds(AwaitedWrite, _NAMES, _CONFIGS),
         ),
         max_size=2,
     ).map(tuple),
@@ -354,7 +354,7 @@ HANDLE = "7 100 60000 0 0 broker-a 0 7"
 def a_popped_plan(*, route: Route = Route.POP_ACK, target: int | None = 50, handle: str | None = HANDLE) -> Plan:
     """A plan of one popped message, at offset 7 of a queue whose stored offset is 50."""
     message = ReturnedMessage(7, 4711, "key", "T", 0, handle)
-    cleaning = Cleaning(7, 3, 16, () if handle == "" else (message,))
+    cleaning = CleanStep(7, 3, 16, () if handle == "" else (message,))
     item = PlanItem(MessageQueue("T", "broker-a", 0), 50, target, route, cleaning=cleaning)
     plan = replace(a_plan(), operation=Operation.CLEAN_EXPIRED, route=route, items=(item,))
     return replace(plan, brokers={"broker-a": "a:1"})

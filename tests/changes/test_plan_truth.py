@@ -23,9 +23,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.admin.message_store import NOW_MS, MessageStore
-from tests.scripted import V4_9_7, V5_4_0, ok, refused
-
-from .changing import (
+from tests.changes.change_case import (
     apply,
     ask,
     instead,
@@ -38,6 +36,7 @@ from .changing import (
     the_item,
     written_count,
 )
+from tests.scripted_peer import V4_9_7, V5_4_0, ok, refused
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 

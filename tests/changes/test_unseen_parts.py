@@ -9,13 +9,13 @@ from rmqctl.changes.offsets.rules.reset import TargetKind
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.changes.unseen_parts import leave_out_unseen
 from rmqctl.errors import UnreachableError
-from rmqctl.model.plan import Cleaning, Operation, Plan, ReturnedMessage, Route
+from rmqctl.model.plan import CleanStep, Operation, Plan, ReturnedMessage, Route
 from rmqctl.model.receipt import Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import Cluster
-from tests.changes.changing import apply, ask, join, message_cluster, planned, store
-from tests.scripted import SILENCE, refused
+from tests.changes.change_case import apply, ask, join, message_cluster, planned, store
+from tests.scripted_peer import SILENCE, refused
 
 
 def _cluster() -> Cluster:
@@ -89,7 +89,7 @@ def test_messages_of_a_queue_that_is_left_out_are_not_sent_back() -> None:
     cluster = _cluster()
     plan = planned(cluster, TargetKind.OFFSET, 61).plan
     message = ReturnedMessage(60, 0, "id", "T", 0)
-    items = tuple(replace(item, cleaning=Cleaning(60, 3, 16, (message,))) for item in plan.items)
+    items = tuple(replace(item, cleaning=CleanStep(60, 3, 16, (message,))) for item in plan.items)
     plan = replace(plan, operation=Operation.CLEAN_EXPIRED, items=items)
     cluster.stop("broker-b")
     left = _left(cluster, plan).plan

@@ -16,16 +16,15 @@ from rmqctl.changes.offsets.rules.reset import TargetKind
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
 from rmqctl.errors import RefusedError, StaleError
-from rmqctl.model.plan import Awaited
+from rmqctl.model.plan import AwaitedWrite
 from rmqctl.model.receipt import Receipt, ReceiptReport, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster, Queue
+from tests.changes import change_case
+from tests.changes.change_case import ask, outcome, planned, stored, two_brokers
 from tests.changes.groups.group_case import Case, cluster, codes, results
-from tests.scripted import SILENCE, Reply, ScriptedServer
-
-from . import changing
-from .changing import ask, outcome, planned, stored, two_brokers
+from tests.scripted_peer import SILENCE, Reply, ScriptedServer
 
 TOPIC = "%DLQ%G"
 CREATE, DELETE = Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Q.DELETE_SUBSCRIPTIONGROUP
@@ -135,7 +134,9 @@ def test_an_offset_that_an_undo_stores_late_is_awaited_when_that_undo_is_undone(
     back = case.apply(case.undo(gone.receipt).plan)
     assert (results(back)["T@broker-a:0"], results(back)["broker-a"]) == (Result.UNKNOWN, Result.CONFIRMED)
     plan = case.undo(back.receipt).plan
-    assert [item.awaits for item in plan.items if item.mq.broker_name == "broker-a"] == [Awaited(back.receipt.id, 40)]
+    assert [item.awaits for item in plan.items if item.mq.broker_name == "broker-a"] == [
+        AwaitedWrite(back.receipt.id, 40)
+    ]
     case.cluster.clock.call_later(5.0, late.come)
     again = case.apply(plan)
     assert (set(results(again).values()), again.exit_code) == ({Result.CONFIRMED}, 0)
@@ -145,11 +146,11 @@ def test_an_offset_that_an_undo_stores_late_is_awaited_when_that_undo_is_undone(
 def test_a_reset_that_comes_while_members_consume_is_taken_back() -> None:
     at = two_brokers(online=True)
     late = [Late(server, Q.INVOKE_BROKER_TO_RESET_OFFSET) for server in at.servers.values()]
-    done = changing.apply(at, planned(at, TargetKind.LATEST).plan, timeout_s=100.0)
+    done = change_case.apply(at, planned(at, TargetKind.LATEST).plan, timeout_s=100.0)
     plan = _undo(at, done.receipt).plan
     for each in late:
         at.clock.call_later(5.0, each.come)
-    back = changing.apply(at, plan, timeout_s=100.0)
+    back = change_case.apply(at, plan, timeout_s=100.0)
     assert stored(at) == stored(at, "broker-b") == {0: 60, 1: 60}
     assert {(item.before, item.target, item.after) for item in back.receipt.items} == {(100, 60, 60)}
 
@@ -164,11 +165,11 @@ def _undo(cluster_: Cluster, receipt: Receipt) -> PlanReport:
 
 
 def _reset(cluster_: Cluster) -> ReceiptReport:
-    return changing.apply(cluster_, planned(cluster_, TargetKind.OFFSET, 20).plan, timeout_s=100.0)
+    return change_case.apply(cluster_, planned(cluster_, TargetKind.OFFSET, 20).plan, timeout_s=100.0)
 
 
 def _skip(cluster_: Cluster) -> ReceiptReport:
-    return changing.apply(cluster_, planned(cluster_, TargetKind.LATEST).plan, timeout_s=100.0)
+    return change_case.apply(cluster_, planned(cluster_, TargetKind.LATEST).plan, timeout_s=100.0)
 
 
 def _delete_offsets(cluster_: Cluster) -> ReceiptReport:
@@ -178,7 +179,7 @@ def _delete_offsets(cluster_: Cluster) -> ReceiptReport:
             client, "G", ["T"], leftovers=False, assume_offline=False, asked="", reason=None
         ),
     )  # fmt: skip
-    return changing.apply(cluster_, deletion.plan, timeout_s=100.0)
+    return change_case.apply(cluster_, deletion.plan, timeout_s=100.0)
 
 
 @pytest.mark.parametrize("make", [_reset, _skip, _delete_offsets])
@@ -187,14 +188,14 @@ def test_an_offset_in_flight_is_awaited_and_taken_back_once_it_comes(make: Calla
     late = Late(at.servers["broker-a"], Q.UPDATE_CONSUMER_OFFSET)
     done = make(at)
     assert (done.exit_code, len(late.requests)) == (9, 2)
-    early = changing.apply(at, _undo(at, done.receipt).plan, timeout_s=100.0)
+    early = change_case.apply(at, _undo(at, done.receipt).plan, timeout_s=100.0)
     assert (early.exit_code, len(late.requests), outcome(early).result) == (9, 2, Result.UNKNOWN)
     assert f"The write of {done.receipt.id} was not seen" in outcome(early).note
-    assert changing.results(early)["T@broker-b:0"] == "CONFIRMED"
+    assert change_case.results(early)["T@broker-b:0"] == "CONFIRMED"
     plan, said = _undo(at, done.receipt).plan, list[str]()
     at.clock.call_later(5.0, late.come)
-    back = changing.apply(at, plan, timeout_s=100.0, said=said)
-    assert (set(changing.results(back).values()), back.exit_code) == ({"CONFIRMED"}, 0)
+    back = change_case.apply(at, plan, timeout_s=100.0, said=said)
+    assert (set(change_case.results(back).values()), back.exit_code) == ({"CONFIRMED"}, 0)
     assert stored(at) == stored(at, "broker-b") == {0: 60, 1: 60}
     assert "Looking for up to 15 s" in said[0]
     # What was taken back can be made again; of what was never seen there is nothing.
@@ -206,15 +207,15 @@ def test_an_offset_in_flight_is_awaited_and_taken_back_once_it_comes(make: Calla
 
 
 def test_where_no_offset_was_stored_the_late_one_is_taken_away_again() -> None:
-    at = changing.message_cluster(changing.store(offsets={}))
+    at = change_case.message_cluster(change_case.store(offsets={}))
     late = Late(at.servers["broker-a"], Q.UPDATE_CONSUMER_OFFSET)
     done = _reset(at)
-    assert changing.apply(at, _undo(at, done.receipt).plan, timeout_s=100.0).exit_code == 9
+    assert change_case.apply(at, _undo(at, done.receipt).plan, timeout_s=100.0).exit_code == 9
     plan = _undo(at, done.receipt).plan
     # The first offset of a topic goes out alone.
-    assert [(item.target, item.awaits) for item in plan.items] == [(None, Awaited(done.receipt.id, 20))]
+    assert [(item.target, item.awaits) for item in plan.items] == [(None, AwaitedWrite(done.receipt.id, 20))]
     at.clock.call_later(5.0, late.come)
-    assert changing.apply(at, plan, timeout_s=100.0).exit_code == 0
+    assert change_case.apply(at, plan, timeout_s=100.0).exit_code == 0
     assert stored(at) == {0: -1}
 
 
@@ -223,13 +224,13 @@ def test_a_group_that_goes_on_meanwhile_awaits_the_write_all_the_same() -> None:
     at = two_brokers(online=True)
     plan = planned(at, TargetKind.LATEST).plan
     late = [Late(server, Q.INVOKE_BROKER_TO_RESET_OFFSET) for server in at.servers.values()]
-    done = changing.apply(at, plan, timeout_s=100.0)
+    done = change_case.apply(at, plan, timeout_s=100.0)
     stored(at).update({0: 65})
     plan = _undo(at, done.receipt).plan
     assert (plan.items[0].before, plan.items[0].target) == (65, 65)
     stored(at).update({0: 66})
-    early = changing.apply(at, plan, timeout_s=100.0)
-    assert (set(changing.results(early).values()), early.exit_code) == ({"UNKNOWN"}, 9)
+    early = change_case.apply(at, plan, timeout_s=100.0)
+    assert (set(change_case.results(early).values()), early.exit_code) == ({"UNKNOWN"}, 9)
     assert all(len(each.requests) == 2 for each in late)
     with pytest.raises(RefusedError, match="nothing to undo"):
         _undo(at, early.receipt)
@@ -252,12 +253,12 @@ def test_an_interrupted_change_may_come_late_and_an_old_one_does_not() -> None:
         (said,) = [item.text for item in plan.consequences if item.code == "NEVER_SEEN"]
         assert said.startswith("As before: T@broker-a:0, T@broker-a:1. ")
         assert old.id in said
-    assert changing.apply(at, plan).exit_code == 0
+    assert change_case.apply(at, plan).exit_code == 0
 
 
 def test_a_push_that_was_answered_and_not_seen_is_neither_awaited_nor_called_unwritten() -> None:
     """4.9: the target was stored, and the member may have gone there and come as far again, or stored over it."""
-    at = changing.pushing()
+    at = change_case.pushing()
     receipt = _reset(at).receipt
     note = "c1 is at 60: it moved to the target and got that far again, or never moved"
     items = tuple(

@@ -11,9 +11,9 @@ import pytest
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
 from tests.admin.cluster import Cluster
+from tests.cli.scripted_server import Serve, served
 
 from .calls import closed_address
-from .served import Serve, served
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from rmqctl.client.auth import signed
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command, HeaderEncoding
 from tests.admin.cluster import BrokerState, Cluster, Queue
+from tests.cli.scripted_server import served
 
 from .calls import call, closed_address
-from .served import served
 
 Captured = pytest.CaptureFixture[str]
 _N = ("-n", "127.0.0.1:9")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.admin.cluster import BrokerState, Cluster, Queue
+from tests.cli.scripted_server import Serve, served
 
 from .calls import call, closed_address
-from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 

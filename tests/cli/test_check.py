@@ -18,10 +18,10 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
-from tests.scripted import V5_4_0
+from tests.cli.change.seeded_sandbox import seeded
+from tests.scripted_peer import V5_4_0
 
 from .calls import Result, call, closed_address
-from .change.seeded import seeded
 from .test_sick_states import HIDING, standing
 
 Captured = pytest.CaptureFixture[str]

@@ -11,10 +11,10 @@ import pytest
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
+from tests.cli.change.seeded_sandbox import join, seeded
 from tests.schemas import check_item
 
 from .calls import Result, call
-from .change.seeded import join, seeded
 
 # What hangs in a scenario does so for good: a window may be short.
 QUICK = ("--for", "1s", "--older-than", "500ms")

@@ -14,11 +14,11 @@ from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.faults.faults import AnswerCode
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
+from tests.cli.change.seeded_sandbox import document
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import send
 
 from .calls import Result, call
-from .change.seeded import document
 
 QUICK = ("--for", "1ms", "--older-than", "1ms")
 

@@ -13,7 +13,7 @@ from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from tests.admin.cluster import BrokerState, Cluster
-from tests.scripted import passing, run
+from tests.scripted_peer import passing, run
 
 Captured = pytest.CaptureFixture[str]
 

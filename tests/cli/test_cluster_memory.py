@@ -11,9 +11,9 @@ import pytest
 from rmqctl.cli.cluster_memory import forget, note_sightings, read_memory
 from rmqctl.model.cluster_memory import ClusterMemory, SeenBroker, SeenQueues, Sightings
 from rmqctl.net.file_lock import lock_file
+from tests.cli.change.seeded_sandbox import seeded
 
 from .calls import call
-from .change.seeded import seeded
 
 Captured = pytest.CaptureFixture[str]
 

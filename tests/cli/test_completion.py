@@ -24,9 +24,9 @@ from rmqctl.cli.completion.words import FILES, complete
 from rmqctl.cli.names_cache import cache_folder, read_names, remember_names
 from rmqctl.cli.registry import COMMANDS
 from tests.admin.cluster import BrokerState, Cluster, Queue
+from tests.cli.scripted_server import served
 
 from .calls import call, spawn
-from .served import served
 
 Captured = pytest.CaptureFixture[str]
 _ROOT = Path(__file__).parent.parent.parent

@@ -19,10 +19,10 @@ from rmqctl.diagnose.table import CHECKS
 from tests.admin.cluster import HOUR_MS
 from tests.cli.calls import call
 from tests.cli.output.test_rich_table import _on_a_terminal
-from tests.cli.served import Serve, served
+from tests.cli.scripted_server import Serve, served
 from tests.diagnose.groups import at_a, healthy, look, member, members, sick
 from tests.schemas import check_document
-from tests.scripted import SILENCE
+from tests.scripted_peer import SILENCE
 
 Captured = pytest.CaptureFixture[str]
 

@@ -13,10 +13,10 @@ from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import ok, refused
+from tests.cli.scripted_server import served
+from tests.scripted_peer import ok, refused
 
 from .calls import call, closed_address
-from .served import served
 
 Captured = pytest.CaptureFixture[str]
 

@@ -8,12 +8,12 @@ import pytest
 
 from tests.admin.cluster import BrokerState, Cluster, Group, held, running, subscribed
 from tests.admin.message_store import MessageStore, damaged, message_cluster
+from tests.cli.scripted_server import Serve, served
 from tests.protocol.test_trace import AFTER, BEFORE, PUB
 from tests.schemas import check_item
-from tests.scripted import V4_9_7, V5_4_0
+from tests.scripted_peer import V4_9_7, V5_4_0
 
 from .calls import call, closed_address
-from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 UNIQ = "7F00000100A418B4AAC2692623890001"

@@ -12,9 +12,9 @@ import pytest
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from tests.admin.cluster import BrokerState, Cluster, Queue
+from tests.cli.scripted_server import served
 
 from .calls import call
-from .served import served
 
 Captured = pytest.CaptureFixture[str]
 

@@ -11,9 +11,9 @@ import pytest
 
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
+from tests.cli.scripted_server import Serve
 
 from .calls import Result, call
-from .served import Serve
 
 Captured = pytest.CaptureFixture[str]
 WRITES = {Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Q.DELETE_SUBSCRIPTIONGROUP, Q.UPDATE_CONSUMER_OFFSET}

@@ -22,7 +22,7 @@ from rmqctl.cli.output.render import render
 from rmqctl.cli.output.rich_table import rich_table
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.schemas import check_document
-from tests.scripted import V4_9_7, V5_4_0, passing, run
+from tests.scripted_peer import V4_9_7, V5_4_0, passing, run
 
 _T = TypeVar("_T")
 Captured = pytest.CaptureFixture[str]

@@ -9,10 +9,10 @@ import pytest
 
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
+from tests.cli.change.seeded_sandbox import seeded
 from tests.sandbox.peer import Peer
 
 from .calls import call
-from .change.seeded import seeded
 
 Captured = pytest.CaptureFixture[str]
 

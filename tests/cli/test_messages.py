@@ -11,10 +11,10 @@ import pytest
 from rmqctl.protocol.message_id import encode_offset_id
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
+from tests.cli.scripted_server import Serve
 from tests.protocol.test_trace import AFTER, BEFORE, PUB
 
 from .calls import call, closed_address, spawn
-from .served import Serve
 
 Captured = pytest.CaptureFixture[str]
 UNIQ = "7F00000100A418B4AAC269262389000"

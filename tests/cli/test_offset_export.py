@@ -29,10 +29,10 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.progress import compute_progress
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
+from tests.cli.scripted_server import Serve
 from tests.schemas import check_document
 
 from .calls import call, closed_address
-from .served import Serve
 
 Captured = pytest.CaptureFixture[str]
 Place = tuple[str, str | None, int, int | None]

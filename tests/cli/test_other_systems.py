@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.admin.cluster import BrokerState, Cluster, Queue
+from tests.cli.scripted_server import served
 
 from .calls import spawn
-from .served import served
 
 # What Windows does not have. The names are taken away before anything of ours is imported.
 _WITHOUT = """

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from tests.admin.cluster import BrokerState, Cluster
+from tests.cli.scripted_server import served
 
 from .calls import spawn
-from .served import served
 
 
 def _into_a_closed_pipe(*argv: str, stderr_too: bool = False) -> tuple[int, str]:

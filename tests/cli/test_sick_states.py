@@ -17,10 +17,10 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.versions import V5_0_0
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
-from tests.scripted import V4_9_7, V5_4_0, ok, refused
+from tests.cli.scripted_server import Serve, served
+from tests.scripted_peer import V4_9_7, V5_4_0, ok, refused
 
 from .calls import call, closed_address
-from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.admin.cluster import Group, running
-from tests.scripted import V5_4_0
+from tests.cli.scripted_server import Serve, served
+from tests.scripted_peer import V5_4_0
 
 from .calls import call, closed_address
-from .served import Serve, served
 from .test_sick_states import HIDING, Captured, forget_b, run_words, standing, two_brokers
 
 # What the table or the note says of broker-a's part, and where JSON has it: under its key and with AtLeast.

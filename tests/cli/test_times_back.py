@@ -10,11 +10,11 @@ import pytest
 
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
+from tests.cli.change.seeded_sandbox import GROUP, TOPIC, seeded
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import commit, send
 
 from .calls import Result, call
-from .change.seeded import GROUP, TOPIC, seeded
 
 _HOUR_MS = 3_600_000
 

@@ -22,11 +22,11 @@ from rmqctl.cli.topic import status as topic_status
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue
+from tests.cli.scripted_server import Serve, served
 from tests.schemas import check_document
-from tests.scripted import V4_9_7, V5_4_0, ok, passing, refused, run
+from tests.scripted_peer import V4_9_7, V5_4_0, ok, passing, refused, run
 
 from .calls import call, closed_address
-from .served import Serve, served
 
 _T = TypeVar("_T")
 Captured = pytest.CaptureFixture[str]

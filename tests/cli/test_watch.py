@@ -23,10 +23,10 @@ from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.watch.metrics import Exporter
 from tests.admin.cluster import BrokerState, Cluster, Queue
+from tests.cli.scripted_server import served
 from tests.schemas import check_document, check_item
 
 from .calls import Result, call, closed_address
-from .served import served
 
 Captured = pytest.CaptureFixture[str]
 # Fast enough for a test; the rate of a real watch is tested in tests/observe and tests/watch.

@@ -9,10 +9,10 @@ import pytest
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
-from tests.scripted import ok, refused
+from tests.cli.scripted_server import Serve, served
+from tests.scripted_peer import ok, refused
 
 from .calls import call, closed_address
-from .served import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 

@@ -20,7 +20,7 @@ from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
-from tests.scripted import DROP, SILENCE, Late, Raw, ScriptedNetwork, ok, passing, refused, run
+from tests.scripted_peer import DROP, SILENCE, Late, Raw, ScriptedNetwork, ok, passing, refused, run
 
 ASK = 9_001
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC

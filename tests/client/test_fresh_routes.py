@@ -9,7 +9,7 @@ from rmqctl.errors import NotFoundError
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import SILENCE, passing, refused
+from tests.scripted_peer import SILENCE, passing, refused
 
 
 def _cluster() -> Cluster:

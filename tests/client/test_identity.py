@@ -6,7 +6,7 @@ from rmqctl.client.identity import ServerKind, identify
 from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError, UnreachableError, UsageError
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from tests.scripted import SILENCE, Reply, ScriptedNetwork, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, Reply, ScriptedNetwork, ok, passing, refused, run
 
 _NO_ROUTE = refused(R.TOPIC_NOT_EXIST, "No topic route info in name server for the topic: TBW102")
 _UNSIGNED = refused(R.NO_PERMISSION, "username cannot be null.")

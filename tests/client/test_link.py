@@ -13,7 +13,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
-from tests.scripted import DROP, SILENCE, Late, Raw, Reply, ScriptedServer, ok
+from tests.scripted_peer import DROP, SILENCE, Late, Raw, Reply, ScriptedServer, ok
 
 ASK = 9_001
 OTHER = 9_002

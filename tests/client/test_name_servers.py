@@ -15,7 +15,7 @@ from rmqctl.model.cluster_memory import Expectation, SeenBroker, SeenQueues
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
-from tests.scripted import SILENCE, ScriptedNetwork, ok, passing, refused
+from tests.scripted_peer import SILENCE, ScriptedNetwork, ok, passing, refused
 
 CLUSTER, ROUTE = RequestCode.GET_BROKER_CLUSTER_INFO, RequestCode.GET_ROUTEINFO_BY_TOPIC
 NO_ROUTE = refused(ResponseCode.TOPIC_NOT_EXIST, "No topic route info")

@@ -8,7 +8,7 @@ from rmqctl.client.pool import Pool
 from rmqctl.errors import DeadlineError, UnreachableError
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.command import Command
-from tests.scripted import DROP, ScriptedNetwork, ok
+from tests.scripted_peer import DROP, ScriptedNetwork, ok
 
 ASK = 9_001
 

@@ -26,9 +26,8 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.properties import decode_properties
 from rmqctl.protocol.record import iter_batch
 from tests.admin.cluster import Cluster
-from tests.scripted import DROP, SILENCE, V4_9_7, Late, passing, refused, run
-
-from .sending import TOPIC, sending_cluster, sent, stored
+from tests.client.send_brokers import TOPIC, sending_cluster, sent, stored
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, Late, passing, refused, run
 
 Work = Callable[[Producer], Coroutine[Any, Any, Any]]
 

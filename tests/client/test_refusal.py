@@ -6,7 +6,7 @@ from rmqctl.client.auth import Credentials
 from rmqctl.client.refusal import refusal
 from rmqctl.errors import BrokerError, NotAuthorisedError
 from rmqctl.protocol.codes import ResponseCode
-from tests.scripted import refused
+from tests.scripted_peer import refused
 
 _OPERATOR = Credentials("operator", "very-secret", "some-token")
 _JAVA = "org.apache.rocketmq.acl.common.AclException: "

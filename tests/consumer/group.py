@@ -12,7 +12,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from tests.scripted import ScriptedNetwork, ScriptedServer, ok, refused
+from tests.scripted_peer import ScriptedNetwork, ScriptedServer, ok, refused
 
 OWN_ID = "c1"
 

@@ -12,8 +12,8 @@ from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl
-from tests.consumer.clustered import TOPIC, Cluster, Seen, scenario
-from tests.consumer.consuming import MQ, message, messages
+from tests.consumer.consumer_cluster import TOPIC, Cluster, Seen, scenario
+from tests.consumer.consumer_parts import MQ, message, messages
 
 # Flow control and pausing
 

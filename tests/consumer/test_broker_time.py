@@ -5,7 +5,7 @@ from rmqctl.model.route import BrokerData
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.consumer.group import ScriptedGroup
-from tests.scripted import SILENCE, Late, ok, passing, refused
+from tests.scripted_peer import SILENCE, Late, ok, passing, refused
 
 HOUR_MS = 3_600_000
 

@@ -33,9 +33,9 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.record import encode_record
 from rmqctl.rules.flow_control import FlowControl
 from rmqctl.rules.stuck_queues import Head, head_for_ms
-from tests.consumer.stored import stored_at
+from tests.consumer.stored_messages import stored_at
 from tests.protocol.golden import EXCHANGES, decode
-from tests.scripted import SILENCE, ScriptedNetwork, ScriptedServer, ok, passing, refused
+from tests.scripted_peer import SILENCE, ScriptedNetwork, ScriptedServer, ok, passing, refused
 
 BROKER = "broker-a:1"
 ONE, TWO, THREE = (MessageQueue("T", "broker-a", number) for number in range(3))

@@ -15,7 +15,7 @@ from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
 from rmqctl.model.group import BROADCASTING, CLUSTERING
 from rmqctl.protocol.message import StoredMessage
-from tests.consumer.consuming import LATER, MQ, SUCCESS, Broker, Consuming, damaged_message, messages, offsets
+from tests.consumer.consumer_parts import LATER, MQ, SUCCESS, Broker, Consuming, damaged_message, messages, offsets
 
 
 class _Listener:

@@ -12,7 +12,7 @@ from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.consumption import ConsumeResult, ConsumerWarning
 from rmqctl.model.group import BROADCASTING, CLUSTERING
 from rmqctl.net.clock import VirtualClock
-from tests.consumer.consuming import MQ, message
+from tests.consumer.consumer_parts import MQ, message
 
 
 class _Told:

@@ -10,7 +10,7 @@ from rmqctl.consumer.counters import Counters
 from rmqctl.model.group import TopicConsumeStatus
 from rmqctl.net.clock import VirtualClock
 from rmqctl.rules.flow_control import FlowControl
-from tests.scripted import run
+from tests.scripted_peer import run
 
 NOTHING = TopicConsumeStatus(0.0, 0.0, 0.0, 0.0, 0.0, 0)
 

@@ -7,8 +7,8 @@ import asyncio
 from rmqctl.consumer.push_consumer import UnackedMessages
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from tests.consumer.clustered import GROUP, TOPIC, Cluster, Seen, scenario
-from tests.consumer.consuming import MQ
+from tests.consumer.consumer_cluster import GROUP, TOPIC, Cluster, Seen, scenario
+from tests.consumer.consumer_parts import MQ
 from tests.sandbox.peer import Peer, consumer_data, subscription
 
 # Draining

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rmqctl.consumer.local_offsets import LocalOffsets, decode_offsets, encode_offsets, local_offsets_path
 from rmqctl.errors import RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
-from tests.scripted import run
+from tests.scripted_peer import run
 
 _T = TypeVar("_T")
 _MQ = MessageQueue("T", "broker-a", 0)

@@ -16,8 +16,8 @@ from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.loop_watch import LoopChecks, LoopWatch, Moment
 from rmqctl.model.consumption import ConsumerWarning, ConsumeStatus
 from rmqctl.protocol.message import StoredMessage
-from tests.consumer.clustered import Cluster, scenario
-from tests.scripted import run
+from tests.consumer.consumer_cluster import Cluster, scenario
+from tests.scripted_peer import run
 
 _BLOCKED, _STILL = ConsumerWarning.LOOP_BLOCKED, ConsumerWarning.STOOD_STILL
 

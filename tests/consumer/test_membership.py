@@ -14,7 +14,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.consumer.group import OWN_ID, BrokerOfGroup, ScriptedGroup
-from tests.scripted import DROP, SILENCE, Late, ok, passing, refused
+from tests.scripted_peer import DROP, SILENCE, Late, ok, passing, refused
 
 HOUR_MS = 3_600_000
 

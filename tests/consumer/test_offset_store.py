@@ -20,7 +20,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import SILENCE, V4_9_7, V5_4_0, Late, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, V4_9_7, V5_4_0, Late, ok, passing, refused, run
 
 _T = TypeVar("_T")
 _MQ = MessageQueue("T", "broker-a", 0)

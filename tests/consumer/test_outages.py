@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.protocol.codes import RequestCode as Q
-from tests.consumer.clustered import GROUP, TOPIC, Cluster, Seen, scenario
-from tests.consumer.consuming import MQ
+from tests.consumer.consumer_cluster import GROUP, TOPIC, Cluster, Seen, scenario
+from tests.consumer.consumer_parts import MQ
 
 
 def _set_stored(cluster: Cluster, offset: int) -> None:

@@ -13,8 +13,7 @@ from rmqctl.consumer.process_queue import DuplicateRisk, ProcessQueue
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
-
-from .stored import stored, stored_at
+from tests.consumer.stored_messages import stored, stored_at
 
 _MQ = MessageQueue("T", "broker-a", 0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.process_queue import ProcessQueue
-from rmqctl.consumer.pull_loop import Pulled, pull_queue
+from rmqctl.consumer.pull_loop import PullBatch, pull_queue
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings, settings_of_4_9
 from rmqctl.errors import RmqctlError
@@ -23,8 +23,8 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl
-from tests.consumer.consuming import MQ, damaged_message, message, messages, offsets
-from tests.scripted import DROP, SILENCE, Raw, Reply, ScriptedNetwork, run
+from tests.consumer.consumer_parts import MQ, damaged_message, message, messages, offsets
+from tests.scripted_peer import DROP, SILENCE, Raw, Reply, ScriptedNetwork, run
 
 COMMIT, SUSPEND = 1, 2
 
@@ -47,7 +47,7 @@ class _Owner:
         self.addresses: dict[int, str] = {0: "a:1", 1: "a-1:1"}
         self.held: FlowControl | None = None
         self.memory: int | None = None
-        self.got: list[Pulled] = []
+        self.got: list[PullBatch] = []
         self.illegal: list[int] = []
         self.failures: list[str] = []
         self.doubts: list[int] = []
@@ -69,7 +69,7 @@ class _Owner:
         assert mq == MQ
         return self.memory
 
-    def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
+    def pulled(self, process_queue: ProcessQueue, pulled: PullBatch) -> None:
         self.got.append(pulled)
         process_queue.put(pulled.messages)
 

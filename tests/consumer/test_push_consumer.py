@@ -10,7 +10,7 @@ import pytest
 
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.process_queue import ProcessQueue
-from rmqctl.consumer.pull_loop import Pulled
+from rmqctl.consumer.pull_loop import PullBatch
 from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings, settings_of_4_9
@@ -23,10 +23,10 @@ from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options, find_strategy
 from rmqctl.rules.flow_control import FlowControl
-from tests.consumer.clustered import DEAD, FIRST, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
-from tests.consumer.consuming import LATER, MQ, SUCCESS, messages
+from tests.consumer.consumer_cluster import DEAD, FIRST, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
+from tests.consumer.consumer_parts import LATER, MQ, SUCCESS, messages
 from tests.sandbox.peer import Peer, consumer_data, subscription
-from tests.scripted import ScriptedNetwork, ok
+from tests.scripted_peer import ScriptedNetwork, ok
 
 # From joining to leaving
 
@@ -287,7 +287,7 @@ def test_a_batch_that_can_not_be_cut_up_is_told_of_and_consumed_whole() -> None:
         seen = Seen()
         consumer = await cluster.started(seen)
         (queue,) = [queue for mq, queue in consumer.process_queues().items() if mq.topic == TOPIC]
-        consumer.holding.pulled(queue, Pulled(0, 1, 1, messages(0), 1.0, ["0 is a batch that can't be cut up."]))
+        consumer.holding.pulled(queue, PullBatch(0, 1, 1, messages(0), 1.0, ["0 is a batch that can't be cut up."]))
         await cluster.passes(1)
         assert cluster.reports == ["T@broker-a:0:0 is a batch that can't be cut up."]
         assert (seen.bodies, consumer.ok_count) == (["m"], 1)
@@ -397,7 +397,7 @@ def test_7_17_it_warns_when_the_broker_goes_back_below_what_was_asked(
     async def work(cluster: Cluster) -> None:
         consumer = cluster.consumer(Seen())
         found = [] if first is None else messages(first)
-        consumer.holding.pulled(ProcessQueue(MQ), Pulled(100, next_offset, 200, found, 1.0))
+        consumer.holding.pulled(ProcessQueue(MQ), PullBatch(100, next_offset, 200, found, 1.0))
         assert cluster.reports == ([] if said is None else [f"{MQ}: the broker moved back from 100 to {said}."])
 
     scenario(work)

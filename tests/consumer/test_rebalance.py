@@ -27,7 +27,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.allocate import Allocate, AllocationError, Options, find_strategy
 from rmqctl.rules.allocate.base import Assignment
 from tests.consumer.group import OWN_ID, ScriptedGroup
-from tests.scripted import SILENCE, ok, passing, run
+from tests.scripted_peer import SILENCE, ok, passing, run
 
 AVERAGELY = find_strategy("averagely").allocate
 RETRY = MessageQueue("%RETRY%G", "broker-a", 0)

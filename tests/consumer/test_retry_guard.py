@@ -17,12 +17,12 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import version_ordinal
-from tests.consumer.clustered import DEAD, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
-from tests.consumer.consuming import LATER
+from tests.consumer.consumer_cluster import DEAD, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
+from tests.consumer.consumer_parts import LATER
 from tests.consumer.group import OWN_ID, ScriptedGroup
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.sender import pairs, send
-from tests.scripted import DROP, SILENCE, Late, ok, passing, refused, run
+from tests.scripted_peer import DROP, SILENCE, Late, ok, passing, refused, run
 
 JAVA = "10.0.0.7@java"
 ORDERLY, SILENT = PossibleLocker(JAVA, is_orderly=True), PossibleLocker(JAVA, is_orderly=False)

@@ -5,7 +5,7 @@ from rmqctl.consumer.routes import Routes
 from rmqctl.errors import NotFoundError
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.consumer.group import ScriptedGroup
-from tests.scripted import SILENCE, passing
+from tests.scripted_peer import SILENCE, passing
 
 
 async def test_a_route_is_fetched_again_when_it_is_old_and_the_addresses_follow() -> None:

@@ -18,7 +18,7 @@ from rmqctl.protocol import group_bodies
 from rmqctl.protocol.java_json import loads
 from rmqctl.rules.flow_control import FlowControl
 from rmqctl.rules.group_views import strategy_name
-from tests.consumer.stored import stored, stored_at
+from tests.consumer.stored_messages import stored, stored_at
 from tests.protocol.golden import EXCHANGES, answer
 
 START_MS = 1_800_000_000_123

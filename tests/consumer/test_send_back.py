@@ -22,8 +22,8 @@ from rmqctl.protocol.record import encode_record
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.admin.cluster import Cluster, Queue
-from tests.client.sending import TOPIC, sending_cluster, sent
-from tests.scripted import DROP, SILENCE, Late, ok, passing, refused, run
+from tests.client.send_brokers import TOPIC, sending_cluster, sent
+from tests.scripted_peer import DROP, SILENCE, Late, ok, passing, refused, run
 
 GROUP, RETRY = "G", "%RETRY%G"
 HOST = ("10.0.0.1", 10911)

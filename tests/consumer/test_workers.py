@@ -19,8 +19,8 @@ from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
-from tests.consumer.consuming import LATER, MQ, SUCCESS, message
-from tests.scripted import run
+from tests.consumer.consumer_parts import LATER, MQ, SUCCESS, message
+from tests.scripted_peer import run
 
 Plain = Callable[[Sequence[StoredMessage], Batch], Any]
 # The same listener is called in a thread, and as a coroutine function.

@@ -17,7 +17,7 @@ from rmqctl.rules.message_filters.tags import tag_code
 from tests.admin.cluster import HOUR_MS, NOW_MS, Queue, held, rates, running, subscribed
 from tests.cli.group.groups import STRATEGY, WORDS
 from tests.protocol.records import Record, properties_text
-from tests.scripted import SILENCE
+from tests.scripted_peer import SILENCE
 
 from . import test_progress
 from .groups import Change, at_a, both, codes, filtered, groups_of, healthy, look, member, members, sick

@@ -19,7 +19,7 @@ from tests.cli.group.groups import offline
 from tests.diagnose.groups import both, filtered, groups_of, half_down, healthy, look, member, members, sick
 from tests.observe.test_stuck_scan import after, cluster
 from tests.observe.test_stuck_scan import member as resting
-from tests.scripted import SILENCE, refused
+from tests.scripted_peer import SILENCE, refused
 
 
 @check("ACME001", Severity.ERROR, "a group called G", meaning="It is.", advice="Rename it.", needs=())

@@ -22,7 +22,7 @@ from rmqctl.rules.allocate.averagely import allocate_averagely
 from tests.admin.cluster import HOUR_MS, ON_TIME, BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.cli.group.groups import WORDS, offline, torn
 from tests.page.reader import PageReader
-from tests.scripted import SILENCE
+from tests.scripted_peer import SILENCE
 
 from .groups import at_a, both, groups_of, half_down, healthy, look, member, members, sick
 

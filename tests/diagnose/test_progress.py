@@ -24,7 +24,7 @@ from rmqctl.model.group import (
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.progress import compute_progress
-from rmqctl.rules.stuck_queues import AgeSource, Position, StuckReason, StuckVerdict, Watched
+from rmqctl.rules.stuck_queues import AgeSource, Position, PositionPair, StuckReason, StuckVerdict
 
 _NOW_MS = 1_795_238_200_000
 _HOUR_MS = 3_600_000
@@ -52,7 +52,7 @@ def _motion(
     first: Position, last: Position, verdict: StuckVerdict | None = None, *, mq: MessageQueue = _A0,
     client_id: str = "c1", is_exhausted: bool = False,
 ) -> QueueMotion:  # fmt: skip
-    return QueueMotion(mq, client_id, Watched(first, last, 2_000, False), 2_000, verdict, is_exhausted)
+    return QueueMotion(mq, client_id, PositionPair(first, last, 2_000, False), 2_000, verdict, is_exhausted)
 
 
 def _moved(from_offset: int, to_offset: int, end_before: int, end: int, mq: MessageQueue = _A0) -> QueueMotion:

@@ -15,7 +15,7 @@ import trustme
 from rmqctl.errors import DeadlineError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
 from rmqctl.net.discovery import discover
 from rmqctl.net.tls import TlsSettings, make_context
-from tests.scripted import run
+from tests.scripted_peer import run
 
 
 @pytest.fixture(autouse=True)

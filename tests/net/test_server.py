@@ -14,7 +14,7 @@ from rmqctl.errors import UnreachableError
 from rmqctl.net.clock import SystemClock
 from rmqctl.net.server import Listener
 from rmqctl.net.stream import Stream, connect_tcp
-from tests.scripted import run
+from tests.scripted_peer import run
 
 
 async def _echo(stream: Stream) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rmqctl.errors import DeadlineError, UnreachableError
 from rmqctl.net.clock import SystemClock, VirtualClock
 from rmqctl.net.stream import MemoryStream, Stream, connect_tcp, explain_os_error
-from tests.scripted import run
+from tests.scripted_peer import run
 
 _Session = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -17,7 +17,7 @@ from rmqctl.errors import UnreachableError, UsageError
 from rmqctl.net.clock import SystemClock
 from rmqctl.net.stream import SocketStream, connect_tcp
 from rmqctl.net.tls import TlsSettings, explain_tls_error, make_context
-from tests.scripted import run
+from tests.scripted_peer import run
 
 
 class Files:

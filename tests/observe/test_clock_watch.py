@@ -12,7 +12,7 @@ from rmqctl.observe.clock_watch import NARROW_MS, PROBE_S, WatchedMember, watch_
 from rmqctl.protocol.command import Command
 from rmqctl.rules.member_clock import member_clock
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
-from tests.scripted import SILENCE, Reply, passing, run
+from tests.scripted_peer import SILENCE, Reply, passing, run
 
 _SKEW_MS = 3_600_000
 _MQ = ("T", "broker-a", 0)

@@ -20,7 +20,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.time_lag import Anchor
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.admin.offsets.test_fleet import _cluster as cluster_of_every_kind
-from tests.scripted import DROP, V4_9_7, V5_4_0, passing, run
+from tests.scripted_peer import DROP, V4_9_7, V5_4_0, passing, run
 
 A0, A1, B0 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1), MessageQueue("T", "broker-b", 0)
 PAY = GroupKey("C", "pay")

@@ -16,7 +16,7 @@ from rmqctl.observe.group_sampler import GroupSampler, sample_every, sample_grou
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
-from tests.scripted import SILENCE, V4_9_7, Reply, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, V4_9_7, Reply, ok, passing, refused, run
 
 A0, A1, B0 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1), MessageQueue("T", "broker-b", 0)
 

@@ -15,7 +15,7 @@ from rmqctl.rules.pop_checkpoints import PopHindrance
 from rmqctl.rules.stuck_queues import AgeSource, StuckReason
 from tests.admin.cluster import BrokerState, Cluster, Group, running
 from tests.admin.message_store import MessageStore, message_cluster
-from tests.scripted import passing, refused, run
+from tests.scripted_peer import passing, refused, run
 
 TIMERS, REVIVE = "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster"
 

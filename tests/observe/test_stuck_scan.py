@@ -15,7 +15,7 @@ from rmqctl.rules.stuck_queues import AgeSource, StuckReason
 from tests.admin.cluster import BrokerState, Cluster, Group, held, rates, running
 from tests.admin.message_store import MessageStore, message_cluster
 from tests.observe.test_group_sampler import A0
-from tests.scripted import Reply, passing, refused, run
+from tests.scripted_peer import Reply, passing, refused, run
 
 NOW_MS = 2_000_000_000_000
 STACK = (

@@ -9,7 +9,7 @@ from rmqctl.observe.wait_stable import StableResult, wait_until_confirmed
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.confirmation import ResetOutcome
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
-from tests.scripted import passing, run
+from tests.scripted_peer import passing, run
 
 A0, A1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 Counts = list[Mapping[ResetOutcome, int]]

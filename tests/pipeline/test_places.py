@@ -11,7 +11,7 @@ from rmqctl.pipeline.source.options import ReadPosition
 from rmqctl.pipeline.source.retained_queues import fetch_read_offsets, fetch_retained_queues
 from tests.admin.cluster import BrokerState
 from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
-from tests.scripted import V4_9_7, V5_4_0, passing, run
+from tests.scripted_peer import V4_9_7, V5_4_0, passing, run
 
 _HOUR_MS = 3_600_000
 

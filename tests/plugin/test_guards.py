@@ -10,7 +10,7 @@ import pytest
 from rmqctl.errors import PluginError
 from rmqctl.plugin import AllocationError, Assignment, CustomStrategy, MessageQueue
 from rmqctl.plugin.guards import guarded_resolver, guarded_strategy
-from tests.plugin.counted import Counted
+from tests.plugin.counted_text import Counted
 
 _QUEUES = [MessageQueue("T", "a", queue_id) for queue_id in range(3)]
 _IDS = ["c1", "c2"]

@@ -19,7 +19,7 @@ from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
 from rmqctl.rules.allocate import Options, find_strategy
 from rmqctl.whatif.group_snapshot import share_all
 from rmqctl.whatif.spec import parse_spec
-from tests.plugin.counted import Counted
+from tests.plugin.counted_text import Counted
 
 FILE = Path(__file__).parent.parent.parent / "plugins" / "rooms_first.py"
 _MANAGER = load_plugins([str(FILE)], {})

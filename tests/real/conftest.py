@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.real.harness.secured_cluster import SecuredCluster
+
 from .harness.cluster import Cluster
 from .harness.discovery import NameServerPage
 from .harness.jars import RELEASES, VERSIONS, missing_tools
@@ -22,7 +24,6 @@ from .harness.process import QUICK_START
 from .harness.proxy import Proxy, behind_a_proxy
 from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.sandbox import SandboxProcess
-from .harness.secured import SecuredCluster
 
 # Files with brokers of their own, or none.
 _WITHOUT_CLUSTER = (

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import repeating, wait_until
+
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import repeating, wait_until
 from .harness.workbench import Workbench
 
 _GROUP = "CheckDeploy"

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.consumer import OurConsumer, OurConsumers, our_consumers, settled_members
 from .harness.jars import VERSIONS
@@ -25,7 +27,6 @@ from .harness.mqadmin import (
 )
 from .harness.relay import Relay
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 

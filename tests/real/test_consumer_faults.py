@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.consumer import OurConsumers, our_consumers
 from .harness.jars import VERSIONS
-from .harness.waiting import wait_until
 from .harness.workbench import WorkbenchError
 
 pytestmark = pytest.mark.timeout(180)

@@ -11,11 +11,11 @@ import pytest
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import find_strategy, sort_client_ids
+from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
 from .harness.consumer import OurConsumer, OurConsumers, our_consumers
 from .harness.traffic import Traffic
-from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -16,9 +16,9 @@ from rmqctl.errors import RefusedError, RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage, iter_messages
+from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
-from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.consumer import OurConsumers, our_consumers
 from .harness.outages import run_outage
 from .harness.relay import Relay
-from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.consumer import Heard, OurConsumer, OurConsumers, our_consumers, settled_members
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 _QUEUES = tuple(f"{broker}:{number}" for broker in ("broker-a", "broker-b") for number in range(4))
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Broker, Cluster
 from .harness.consumer import OurConsumer, OurConsumers, our_consumers
 from .harness.jars import VERSIONS
 from .harness.process import QUICK_START
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 

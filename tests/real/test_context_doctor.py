@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.secured_cluster import ADMIN, CONSUMER, STRANGER, Account, SecuredCluster
+
 from .harness.cluster import Cluster
 from .harness.held import held, held_when_quiet
 from .harness.process import free_port
 from .harness.rmqctl import Result, Rmqctl
-from .harness.secured import ADMIN, CONSUMER, STRANGER, Account, SecuredCluster
 from .test_bad_days import paused
 
 

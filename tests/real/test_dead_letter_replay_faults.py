@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
 from tests.schemas import check_document
 
 from .harness.cluster import Cluster
@@ -21,7 +22,6 @@ from .harness.jars import VERSIONS
 from .harness.replay_kills import ledger_of, start_replay, stored_count
 from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.small_disk import SmallDiskCluster, missing_namespaces
-from .harness.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,8 @@ import pytest
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.consumer_requests import heartbeat
-
-from .harness.cluster import Cluster
-from .harness.diagnosing import (
+from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.diagnose_case import (
     LIMIT_S,
     QUEUES,
     SETTLE,
@@ -32,8 +31,9 @@ from .harness.diagnosing import (
     wait_consumed,
     wait_held,
 )
+
+from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import repeating, wait_until
 
 
 @pytest.mark.smoke

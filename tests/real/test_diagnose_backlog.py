@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+from tests.real.harness.diagnose_case import LIMIT_S, diagnose
+
 from .harness.cluster import Cluster
-from .harness.diagnosing import LIMIT_S, diagnose
 from .harness.jars import VERSIONS
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 # What is not in memory any more is read from slaves, none of which is there; nothing popped is redelivered for an hour.
 _SETTINGS = {"slaveReadEnable": "true", "accessMessageInMemoryMaxRatio": "0", "reviveInterval": "3600000"}

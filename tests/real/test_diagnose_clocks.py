@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.diagnose_case import LIMIT_S, Found, another_jvm, diagnose
+
 from .harness.cluster import Broker, Cluster
-from .harness.diagnosing import LIMIT_S, Found, another_jvm, diagnose
 from .harness.faketime import by_a_clock
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import repeating, wait_until
 from .harness.workbench import Workbench
 
 # How far the clocks are off of the second members, by group, in s. What is far off is found without waiting.

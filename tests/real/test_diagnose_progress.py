@@ -11,12 +11,22 @@ from typing import Any
 import pytest
 
 from rmqctl.protocol.codes import RequestCode
+from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.diagnose_case import (
+    LIMIT_S,
+    Group,
+    alike,
+    another_jvm,
+    check,
+    codes,
+    diagnose,
+    running,
+    wait_consumed,
+)
 
 from .harness.cluster import Cluster
-from .harness.diagnosing import LIMIT_S, Group, alike, another_jvm, check, codes, diagnose, running, wait_consumed
 from .harness.jars import VERSIONS
 from .harness.rmqctl import PATIENT, Rmqctl
-from .harness.waiting import repeating, wait_until
 
 _A, _B = "broker-a:0", "broker-b:0"
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from rmqctl.protocol.codes import RequestCode
+from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.diagnose_case import LIMIT_S, QUEUES, Found, Group, another_jvm, codes, diagnose, running
 
 from .harness.cluster import Cluster
-from .harness.diagnosing import LIMIT_S, QUEUES, Found, Group, another_jvm, codes, diagnose, running
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import repeating, wait_until
 
 _ONLY = "RTY,ORD,CFG003,DLQ,MEM010"
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 
 def _until(read: Callable[[], list[dict[str, Any]]], settled: Callable[[list[dict[str, Any]]], bool]) -> list[Any]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 
 @pytest.mark.smoke

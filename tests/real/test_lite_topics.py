@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.jars import RELEASES
 from .harness.proxy import Proxy, behind_a_proxy
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 _SETTINGS = {"enableLmq": "true", "enableMultiDispatch": "true"}
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 
 def _trace(rmqctl: Rmqctl, *words: str, until: int, with_results: bool = False) -> list[dict[str, Any]]:

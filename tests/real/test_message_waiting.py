@@ -8,10 +8,10 @@ from typing import Any
 
 from rmqctl.client.core import Client
 from rmqctl.protocol.sends import send_back
+from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 from .test_message_get import wait_indexed
 
 _HOUR_MS = 3_600_000

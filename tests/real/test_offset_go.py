@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.go import GoConsumer, missing_go
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 _Start = Callable[..., GoConsumer]
 

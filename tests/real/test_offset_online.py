@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.rmqctl import Result, Rmqctl
-from .harness.waiting import wait_until
 from .harness.workbench import READ_AGAIN_COUNT
 
 _BROKER = "broker-a"

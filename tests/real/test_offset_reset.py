@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.queue_tables import wait_stored
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 from .harness.workbench import READ_AGAIN_COUNT
 
 # The queue that these tests look at; topics have one at a broker where not said otherwise.

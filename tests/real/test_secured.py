@@ -8,7 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from .harness.secured import ADMIN, CONSUMER, GROUP, OTHER_TOPIC, READER, STRANGER, TOPIC, SecuredCluster
+from tests.real.harness.secured_cluster import (
+    ADMIN,
+    CONSUMER,
+    GROUP,
+    OTHER_TOPIC,
+    READER,
+    STRANGER,
+    TOPIC,
+    SecuredCluster,
+)
+
 from .harness.workbench import WorkbenchError
 
 

@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.secured_cluster import (
+    ADMIN,
+    CONSUMER,
+    GROUP,
+    LETTER_READER,
+    READER,
+    STRANGER,
+    TOPIC,
+    Account,
+    SecuredCluster,
+)
+
 from .harness.rmqctl import PATIENT, Result, Rmqctl
-from .harness.secured import ADMIN, CONSUMER, GROUP, LETTER_READER, READER, STRANGER, TOPIC, Account, SecuredCluster
 
 Run = Callable[..., Result]
 

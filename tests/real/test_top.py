@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.real.harness.conditions import repeating
 from tests.terminal import on_terminal
 
 from .harness.cluster import Cluster
-from .harness.waiting import repeating
 
 _QUICK = ("--every", "2s", "--window", "40s")
 

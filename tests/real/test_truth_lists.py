@@ -16,10 +16,10 @@ from rmqctl.client.link import Link
 from rmqctl.net.clock import SystemClock
 from rmqctl.net.stream import connect_tcp
 from rmqctl.protocol.writes import update_consumer_offset
+from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 
 def _store(address: str, group: str, topic: str, queue_id: int, offset: int) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
+
 from .harness.cluster import Cluster
 from .harness.jars import VERSIONS
 from .harness.name_server import NameServer
 from .harness.process import free_port
 from .harness.rmqctl import Result, Rmqctl
-from .harness.waiting import wait_until
 
 _QUEUES = [(name, number) for name in ("broker-a", "broker-b") for number in range(4)]
 

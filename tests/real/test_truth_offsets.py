@@ -8,10 +8,10 @@ from typing import Any
 
 from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode
+from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 
 def _is_kept(cluster: Cluster, group: str) -> bool:

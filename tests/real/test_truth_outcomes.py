@@ -25,13 +25,13 @@ from rmqctl.client.core import Client
 from rmqctl.model.plan import Operation
 from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.protocol.codes import RequestCode
+from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
 from .harness.late_relay import LateRelay
 from .harness.process import JavaProcess
 from .harness.rmqctl import Rmqctl
 from .harness.traffic import Traffic
-from .harness.waiting import wait_until
 
 _BROKER = "broker-a"
 # Later than a request's 3.3 s; and later than all looks together.

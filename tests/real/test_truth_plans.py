@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.harness.conditions import wait_until
 from tests.schemas import check_document
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 _BROKER = "broker-a"
 

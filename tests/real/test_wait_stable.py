@@ -25,9 +25,9 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
 from rmqctl.rules.confirmation import ResetOutcome
+from tests.real.harness.conditions import repeating
 
 from .harness.cluster import Cluster
-from .harness.waiting import repeating
 
 
 def _reset(group: str, mq: MessageQueue, target: int) -> Command:

@@ -12,10 +12,10 @@ import pytest
 from rmqctl.client.access import Access
 from rmqctl.observe.fleet_activity import InFlight
 from rmqctl.observe.fleet_sampler import FleetSampler
+from tests.real.harness.conditions import repeating, wait_until
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Result, Rmqctl
-from .harness.waiting import repeating, wait_until
 
 
 def _items(result: Result) -> list[dict[str, Any]]:

@@ -15,12 +15,12 @@ import pytest
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_json import loads
+from tests.real.harness.conditions import wait_until
 
 from .differential.asker import Asker
 from .harness.cluster import Cluster
 from .harness.held import held, held_when_quiet
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
 
 _BROKERS = ("broker-a", "broker-b")
 _CLASSES = {

@@ -14,10 +14,10 @@ from rmqctl.rules.stuck_queues import (
     Holder,
     Motion,
     Position,
+    PositionPair,
     StuckFacts,
     StuckReason,
     StuckVerdict,
-    Watched,
     client_now_ms,
     flow_limits,
     head_for_ms,
@@ -47,8 +47,8 @@ def position(queue: ProcessQueueInfo | None, stored: int | None = 10, end: int |
     return Position(stored, end, queue)
 
 
-def watched(first: Position, last: Position, *, for_ms: int = 10_000, is_orderly: bool | None = False) -> Watched:
-    return Watched(first, last, for_ms, is_orderly)
+def watched(first: Position, last: Position, *, for_ms: int = 10_000, is_orderly: bool | None = False) -> PositionPair:
+    return PositionPair(first, last, for_ms, is_orderly)
 
 
 EMPTY = Position(None, 7, held(0, commit_offset=None), 7)
@@ -86,25 +86,25 @@ AT_REST = watched(position(held()), position(held()))
         pytest.param(watched(EMPTY, EMPTY), Motion.DONE, id="empty-and-nothing-stored"),
     ],
 )  # fmt: skip
-def test_what_became_of_a_queue(looks: Watched, motion: Motion) -> None:
+def test_what_became_of_a_queue(looks: PositionPair, motion: Motion) -> None:
     assert looks.motion is motion
 
 
 HOLDER = Holder("c1", now_ms=NOW_MS, is_orderly=False, thread_count=20, busy_count=1)
 
 
-def facts(looks: Watched = AT_REST, **more: Any) -> StuckFacts:
+def facts(looks: PositionPair = AT_REST, **more: Any) -> StuckFacts:
     values: dict[str, Any] = {"state": GroupState.ONLINE, "holder": HOLDER, "head_age_ms": 3_600_000}
     return StuckFacts(watched=looks, **{**values, **more})
 
 
-def quiet(quiet_ms: int, make: Any = held, **more: Any) -> Watched:
+def quiet(quiet_ms: int, make: Any = held, **more: Any) -> PositionPair:
     """A queue that has finished nothing for so long."""
     queue = make(last_consume_at_ms=NOW_MS - quiet_ms)
     return watched(position(queue), position(queue), **more)
 
 
-def judged(looks: Watched, older_than_ms: int | None = None, **more: Any) -> StuckVerdict:
+def judged(looks: PositionPair, older_than_ms: int | None = None, **more: Any) -> StuckVerdict:
     verdict = judge(facts(looks, **more), older_than_ms)
     assert verdict is not None
     return verdict
@@ -124,7 +124,9 @@ def judged(looks: Watched, older_than_ms: int | None = None, **more: Any) -> Stu
         (quiet(120_000, lambda **more: held(3, **more), is_orderly=True), 3_600_000, 10_000, AgeSource.WATCHED),
     ],
 )
-def test_how_long_a_message_has_been_in_hand(looks: Watched, head_age_ms: int, age_ms: int, source: AgeSource) -> None:
+def test_how_long_a_message_has_been_in_hand(
+    looks: PositionPair, head_age_ms: int, age_ms: int, source: AgeSource
+) -> None:
     holder = replace(HOLDER, is_orderly=looks.is_orderly)
     verdict = judged(looks, holder=holder, head_age_ms=head_age_ms)
     assert (verdict.at_least_ms, verdict.source) == (age_ms, source)
@@ -221,7 +223,7 @@ OVERDUE = watched(position(held(0)), position(held(0, last_pull_at_ms=NOW_MS - 3
     ],
 )
 def test_queues_that_stand_still_without_a_stuck_message(
-    looks: Watched, more: dict[str, Any], why: StuckReason, is_stuck: bool | None
+    looks: PositionPair, more: dict[str, Any], why: StuckReason, is_stuck: bool | None
 ) -> None:
     holder = {"holder": None} if looks is UNHELD else {}
     assert judged(looks, **{**holder, **more}) == StuckVerdict(why, is_stuck)

@@ -11,7 +11,7 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.java_json import loads
 from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer
-from tests.scripted import run
+from tests.scripted_peer import run
 
 EXTERNAL = {
     "brokerName": "ext",

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.real.harness.cluster import Cluster
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.name_server import NameServer
 from tests.real.harness.process import JavaProcess
 from tests.real.harness.rmqctl import Result, Rmqctl
-from tests.real.harness.waiting import wait_until
 
 _TOPIC, _GROUP, _MESSAGES, _QUEUES = "Random", "random", 400, 4
 _NAMES = ("broker-a", "broker-b")

@@ -24,8 +24,8 @@ from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, read_tabl
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.jars import VERSIONS
-from tests.real.harness.waiting import wait_until
 
 from .by_hand import ask, put_offset, send, stored
 

@@ -16,8 +16,8 @@ import pytest
 
 import rmqctl
 from tests.real.harness.cluster import Cluster
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.process import free_port, is_listening
-from tests.real.harness.waiting import wait_until
 
 from .process import call
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from tests.real.harness.cluster import Cluster
-from tests.real.harness.waiting import wait_until
+from tests.real.harness.conditions import wait_until
 
 from .by_hand import ask
 from .conftest import Read

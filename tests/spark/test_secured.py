@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.real.harness.jars import VERSIONS
-from tests.real.harness.secured import ADMIN, STRANGER, TOPIC, Account, SecuredCluster
+from tests.real.harness.secured_cluster import ADMIN, STRANGER, TOPIC, Account, SecuredCluster
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

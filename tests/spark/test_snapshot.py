@@ -435,7 +435,7 @@ def made(spark: SparkSession, tmp_path: Path) -> Path:
     return folder
 
 
-def _merge(spark: SparkSession, folder: Path) -> compaction.Compacted:
+def _merge(spark: SparkSession, folder: Path) -> compaction.CompactionReport:
     path = str(folder / OFFSET_SNAPSHOTS)
     files = TableFiles.of(spark, path)
     assert files is not None
@@ -508,13 +508,13 @@ def test_what_comes_meanwhile_stays(spark: SparkSession, made: Path, monkeypatch
         return whole(self, path, folder)
 
     monkeypatch.setattr(TableFiles, "move", move)
-    assert _merge(spark, made) == compaction.Compacted(1, 3)
+    assert _merge(spark, made) == compaction.CompactionReport(1, 3)
     found = _rows(spark, made)
     assert found.total() == 28
     assert rows <= found
     monkeypatch.undo()
-    assert _merge(spark, made) == compaction.Compacted(1, 2)
-    assert _merge(spark, made) == compaction.Compacted(0, 0)
+    assert _merge(spark, made) == compaction.CompactionReport(1, 2)
+    assert _merge(spark, made) == compaction.CompactionReport(0, 0)
     assert _rows(spark, made) == found
 
 
@@ -523,7 +523,7 @@ def test_rows_that_stand_twice_are_counted_once_and_the_newer_stays(spark: Spark
     write_rows(spark, path, _made("r", AT_MS, "merged", offset=1) + _made("s", AT_MS, "merged", offset=2))
     # An overwriting was cut short before the old rows were gone; one of the queues is not there any more.
     write_rows(spark, path, _made("r", AT_MS, "r", offset=3, queue_count=3))
-    assert _merge(spark, tmp_path) == compaction.Compacted(1, 2)
+    assert _merge(spark, tmp_path) == compaction.CompactionReport(1, 2)
     frame = spark.read.parquet(path)
     assert {(row.run_id, row.queue_id, row.consumer_offset) for row in frame.collect()} == {
         *(("r", queue, 3) for queue in range(3)), ("r", 3, 1), *(("s", queue, 2) for queue in range(4)),

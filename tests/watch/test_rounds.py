@@ -22,7 +22,7 @@ from rmqctl.watch.incidents import Incidents
 from rmqctl.watch.recorder import Recorder
 from rmqctl.watch.rounds import Watch, WatchRound
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
-from tests.scripted import DROP, passing, run
+from tests.scripted_peer import DROP, passing, run
 
 WINDOW_MS = 300_000
 A0 = MessageQueue("T", "broker-a", 0)

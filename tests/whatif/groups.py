@@ -12,7 +12,7 @@ from rmqctl.whatif.changes import TrialChanges
 from rmqctl.whatif.live_snapshot import LiveSnapshot, fetch_snapshot
 from rmqctl.whatif.trials import TrialRequest, try_all
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
-from tests.scripted import Reply, passing, run
+from tests.scripted_peer import Reply, passing, run
 
 AVERAGELY = "org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely@663be0ea"
 CIRCLE = "org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle@1"

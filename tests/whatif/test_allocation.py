@@ -13,7 +13,7 @@ from rmqctl.whatif.changes import QueueChange, TrialChanges
 from rmqctl.whatif.group_snapshot import GroupSnapshot
 from rmqctl.whatif.sized_group import shape
 from rmqctl.whatif.trials import TrialRequest, require_known, try_all
-from tests.scripted import SILENCE
+from tests.scripted_peer import SILENCE
 
 from .groups import AS_AVERAGELY, AS_CIRCLE, CIRCLE, T, codes, group_cluster, says, sharing, text_of, tried, tried_once
 

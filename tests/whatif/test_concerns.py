@@ -9,7 +9,7 @@ from rmqctl.whatif.changes import QueueChange, TrialChanges
 from rmqctl.whatif.strategy_match import StrategyMatch
 from rmqctl.whatif.trials import TrialRequest, try_all
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
-from tests.scripted import SILENCE
+from tests.scripted_peer import SILENCE
 
 from .groups import (
     AS_AVERAGELY,

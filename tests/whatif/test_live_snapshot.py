@@ -10,7 +10,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.whatif.group_snapshot import LiveGroup
 from rmqctl.whatif.live_snapshot import work_of
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue
-from tests.scripted import SILENCE
+from tests.scripted_peer import SILENCE
 from tests.whatif.groups import AS_AVERAGELY, CIRCLE, RETRY, T, asked, fetch, group_cluster, says, sharing
 
 

@@ -5,7 +5,7 @@ import pytest
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment
-from rmqctl.whatif.outcome import Spread, TrialOutcome, Unmeasured, Work, compute_balance, compute_outcome
+from rmqctl.whatif.outcome import Spread, TrialOutcome, UnknownWork, Work, compute_balance, compute_outcome
 
 Q = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(6)]
 WORK = Work(
@@ -100,13 +100,13 @@ def test_the_deviation_is_that_of_all_clients_not_of_a_sample() -> None:
 def test_one_queue_that_is_not_known_leaves_the_balance_open() -> None:
     work = Work(
         lag={**WORK.lag, Q[3]: None}, reasons={Q[3]: {"lag": Unknown.OFFSET_BEYOND_MAX}},
-        missing={"rate": Unmeasured.NOT_SAMPLED},
+        missing={"rate": UnknownWork.NOT_SAMPLED},
     )  # fmt: skip
     balance = compute_balance({"c1": Q[:3], "c2": Q[3:]}, Q, work)
     assert (balance.lag, balance.rate) == (None, None)
-    assert balance.reasons == {"lag": Unknown.OFFSET_BEYOND_MAX, "rate": Unmeasured.NOT_SAMPLED}
+    assert balance.reasons == {"lag": Unknown.OFFSET_BEYOND_MAX, "rate": UnknownWork.NOT_SAMPLED}
     first, second = _compare({}, {"c1": Q[:3], "c2": Q[3:]}, work).clients
-    assert (first.lag, first.reasons) == (30, {"rate": Unmeasured.NOT_SAMPLED})
+    assert (first.lag, first.reasons) == (30, {"rate": UnknownWork.NOT_SAMPLED})
     assert (second.lag, second.reasons["lag"]) == (None, Unknown.OFFSET_BEYOND_MAX)
 
 

@@ -28,7 +28,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage, Route
+from rmqctl.model.plan import CleanStep, Plan, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ReceiptReport, Result, ReturnReceipt, Who, receipt_of
 from rmqctl.net.clock import pause
@@ -202,7 +202,7 @@ class _Returns:
             self._ends[address] = asyncio.ensure_future(fetch_log_end(self._client, address))
         return await self._ends[address]
 
-    async def _return(self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int) -> _Sent:
+    async def _return(self, index: int, address: str, cleaning: CleanStep, message: ReturnedMessage, end: int) -> _Sent:
         """Send one message back, and acknowledge it if it was popped. Raises what _store_again() raises."""
         async with self._gate:
             sent = await self._store_again(index, address, cleaning, message, end)
@@ -211,7 +211,7 @@ class _Returns:
             return sent
 
     async def _store_again(
-        self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int
+        self, index: int, address: str, cleaning: CleanStep, message: ReturnedMessage, end: int
     ) -> _Sent:  # fmt: skip
         """Have one message stored again, unless an earlier run did. Raises only errors that prove that it was not."""
         group = self._plan.group
@@ -236,7 +236,7 @@ class _Returns:
             topic = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
         return _Sent(topic, note)
 
-    async def _send(self, mq: MessageQueue, address: str, cleaning: Cleaning, message: ReturnedMessage) -> None:
+    async def _send(self, mq: MessageQueue, address: str, cleaning: CleanStep, message: ReturnedMessage) -> None:
         group, level, limit = self._plan.group, cleaning.delay_level, cleaning.max_reconsume_times
         if message.pop_handle is not None and mq.topic.startswith(RETRY_PREFIX):
             found = await fetch_message_at(self._client, address, mq, message.queue_offset)

@@ -19,7 +19,7 @@ from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.plan import Cleaning, Consequence, Operation, PlanItem, ReturnedMessage, Route
+from rmqctl.model.plan import CleanStep, Consequence, Operation, PlanItem, ReturnedMessage, Route
 from rmqctl.model.progress import PulledSource
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
@@ -255,7 +255,7 @@ def _item(found: FoundGroup, candidate: _Candidate, request: CleanRequest) -> Pl
         reconsumed_max=method.duplicates_max,
         skipped_min=0,
         skipped_max=0,
-        cleaning=Cleaning(
+        cleaning=CleanStep(
             head_offset=method.offsets[0],
             delay_level=request.level,
             max_reconsume_times=DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),

@@ -8,7 +8,7 @@ from rmqctl.changes.plan_parts import NOT_LOOKED_UP
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.model.plan import Cleaning, Consequence, PlanItem, ReturnedMessage, Route
+from rmqctl.model.plan import CleanStep, Consequence, PlanItem, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.stuck_scan import StuckQueue
 from rmqctl.protocol.properties import UNIQ_KEY
@@ -85,7 +85,7 @@ def _item(mq: MessageQueue, found: Sequence[tuple[StuckQueue, ReturnedMessage]],
             "reconsumed": "IN_FLIGHT",
             **({} if row.consumer_offset is not None else dict.fromkeys(("before", "target", "change"), "NOT_READ")),
         },
-        cleaning=Cleaning(
+        cleaning=CleanStep(
             head_offset=messages[0].queue_offset,
             delay_level=level,
             max_reconsume_times=DEFAULT_RETRIES if limit is None else limit,

@@ -13,8 +13,8 @@ from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
     Author,
-    Awaited,
-    Cleaning,
+    AwaitedWrite,
+    CleanStep,
     ConfigItem,
     Consequence,
     Operation,
@@ -58,8 +58,8 @@ class _Item(Struct, frozen=True, rename="camel"):
     is_after_known: bool = False
     is_pending: bool = False
     reconsumed_at_least: int | None = None
-    cleaning: Cleaning | None = None
-    awaits: Awaited | None = None
+    cleaning: CleanStep | None = None
+    awaits: AwaitedWrite | None = None
     messages: tuple[ReturnReceipt, ...] = ()
 
     @property

@@ -10,7 +10,7 @@ from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describ
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, awaiting, awaiting_config
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
-from rmqctl.model.plan import UNDO_OPERATIONS, Awaited, ConfigItem, Consequence, Operation, PlanItem, Route
+from rmqctl.model.plan import UNDO_OPERATIONS, AwaitedWrite, ConfigItem, Consequence, Operation, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted
@@ -73,7 +73,7 @@ def _is_so(now: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> b
 
 async def _offsets_back(
     client: Client, found: FoundConfig, operation: Operation, configs: Collection[ConfigItem],
-    changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, Awaited], *, assume_offline: bool,
+    changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, AwaitedWrite], *, assume_offline: bool,
 ) -> tuple[tuple[PlanItem, ...], list[Consequence]]:  # fmt: skip
     """Return the offsets that the undo changes, and its consequences."""
     if operation is Operation.GROUP_DELETE:
@@ -103,7 +103,10 @@ async def _offsets_back(
 
 
 def _awaiting(
-    found: FoundConfig, changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, Awaited], route: Route
+    found: FoundConfig,
+    changed: Collection[ReceiptItem],
+    awaited: Mapping[MessageQueue | str, AwaitedWrite],
+    route: Route,
 ) -> tuple[PlanItem, ...]:
     """Return the items of offsets that are as before, while their write may still take effect."""
     return tuple(

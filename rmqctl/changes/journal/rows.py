@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rmqctl.model.plan import Cleaning, ConfigItem, Operation, Plan, PlanItem, ReturnedMessage, Route
+from rmqctl.model.plan import CleanStep, ConfigItem, Operation, Plan, PlanItem, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 
@@ -150,7 +150,7 @@ def return_rows(plan: Plan) -> list[tuple[Any, ...]]:
     ]
 
 
-def holder_of(cleaning: Cleaning, message: ReturnedMessage) -> str:
+def holder_of(cleaning: CleanStep, message: ReturnedMessage) -> str:
     """Return which client has a message in flight, and since when; another value means that it was delivered again.
 
     For a popped message, it is the handle.

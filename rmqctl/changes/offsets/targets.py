@@ -16,7 +16,7 @@ from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.plan import Awaited, Consequence, Operation, Route
+from rmqctl.model.plan import AwaitedWrite, Consequence, Operation, Route
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -40,7 +40,7 @@ class ResetRequest(Struct, frozen=True):
     topics: tuple[str, ...] = ()
     queues: tuple[QueueChoice, ...] = ()
     given: Mapping[MessageQueue, int | None] = {}
-    awaits: Mapping[MessageQueue, Awaited] = {}
+    awaits: Mapping[MessageQueue, AwaitedWrite] = {}
     unread: Mapping[MessageQueue, str] = {}
     failures: tuple[Failure, ...] = ()
     consequences: tuple[Consequence, ...] = ()

@@ -18,7 +18,7 @@ from rmqctl.model.failure import Failure
 _TOPICS_AT_ONCE = 64
 
 
-class Retained(Struct, frozen=True):
+class RetainedOffsets(Struct, frozen=True):
     """The current offsets of topics' queues; topics that could not be read completely are in `failures` only."""
 
     spans: Mapping[str, Sequence[QueueSpan]]
@@ -29,7 +29,7 @@ class Retained(Struct, frozen=True):
         return tuple(topic for topic, spans in self.spans.items() if any(_is_filled(span) for span in spans))
 
 
-async def fetch_retained(client: Client, topics: Iterable[str]) -> Retained:
+async def fetch_retained(client: Client, topics: Iterable[str]) -> RetainedOffsets:
     """Fetch the first and last offsets of topics' queues concurrently; topics deleted meanwhile are left out."""
 
     async def ask(topic: str) -> tuple[list[QueueSpan], list[Failure]]:
@@ -44,7 +44,7 @@ async def fetch_retained(client: Client, topics: Iterable[str]) -> Retained:
     }
     failures |= {topic: failed[0] for topic, (_, failed) in answers.ok.items() if failed}
     spans = {topic: found for topic, (found, failed) in answers.ok.items() if not failed}
-    return Retained(spans, failures)
+    return RetainedOffsets(spans, failures)
 
 
 async def fetch_held_since(client: Client, spans: Iterable[QueueSpan], now_ms: int) -> int:

@@ -12,7 +12,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.versions import plain_version
 from tests.admin.cluster import BrokerState, Cluster
-from tests.scripted import SILENCE, ok, passing, run
+from tests.scripted_peer import SILENCE, ok, passing, run
 
 
 def _fetch(cluster: Cluster) -> tuple[list[ReplicaStatus], list[Failure]]:

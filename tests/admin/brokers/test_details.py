@@ -6,7 +6,7 @@ from rmqctl.admin.brokers.details import BrokerDetails, fetch_broker_details
 from rmqctl.errors import NotFoundError, UnreachableError
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import BrokerState, Cluster
-from tests.scripted import ok, passing, run
+from tests.scripted_peer import ok, passing, run
 
 
 def _fetch(cluster: Cluster, wanted: str, address: str | None = None) -> BrokerDetails:

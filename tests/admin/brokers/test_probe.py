@@ -15,7 +15,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import SILENCE, V4_9_7, Late, Reply, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, V4_9_7, Late, Reply, ok, passing, refused, run
 
 _UNSIGNED = refused(R.NO_PERMISSION, "username cannot be null.")
 

@@ -18,7 +18,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import HOUR_MS, NOW_MS, BrokerState, Cluster, Group, Queue, running
 from tests.admin.offsets.test_group import HOSTILE
-from tests.scripted import V4_9_7, V5_4_0, Reply, ok, passing, refused, run
+from tests.scripted_peer import V4_9_7, V5_4_0, Reply, ok, passing, refused, run
 
 
 def _brokers(version: int = V5_4_0) -> tuple[BrokerState, BrokerState]:

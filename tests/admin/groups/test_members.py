@@ -10,7 +10,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.versions import OUR_VERSION
 from tests.admin.cluster import held, running
-from tests.scripted import Late, ScriptedNetwork, ok
+from tests.scripted_peer import Late, ScriptedNetwork, ok
 
 
 def _connected(*client_ids: str) -> GroupConnections:

@@ -14,7 +14,7 @@ from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UnreachableEr
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import V4_9_7, V5_4_0, passing, refused, run
+from tests.scripted_peer import V4_9_7, V5_4_0, passing, refused, run
 
 _T = TypeVar("_T")
 

@@ -8,7 +8,7 @@ from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
-from tests.scripted import ok, passing, run
+from tests.scripted_peer import ok, passing, run
 
 
 def _find(cluster: Cluster, wanted: MessageFilter, limit: int | None = None) -> IndexedMessages:

@@ -12,7 +12,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.message_id import encode_offset_id
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import MessageStore, damaged, message_cluster
-from tests.scripted import ok, passing, refused, run
+from tests.scripted_peer import ok, passing, refused, run
 
 UNIQ = "7F00000100A418B4AAC2692623890003"
 

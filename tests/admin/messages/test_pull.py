@@ -10,7 +10,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import MessageStore, damaged, message_cluster
-from tests.scripted import DROP, passing, run
+from tests.scripted_peer import DROP, passing, run
 
 MQ = MessageQueue("T", "broker-a", 0)
 

@@ -19,7 +19,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.rules.message_filters.tags import parse_tags
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
-from tests.scripted import SILENCE, V4_9_7, V5_4_0, passing, run
+from tests.scripted_peer import SILENCE, V4_9_7, V5_4_0, passing, run
 
 VERSIONS = [V5_4_0, V4_9_7]
 

@@ -18,7 +18,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
-from tests.scripted import SILENCE, V4_9_7, V5_4_0, Reply, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, V4_9_7, V5_4_0, Reply, ok, passing, refused, run
 
 Step = Callable[[], None]
 

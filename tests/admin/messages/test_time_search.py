@@ -21,7 +21,7 @@ from rmqctl.rules.store_times import TimeOrder
 from tests.admin.cluster import BrokerState
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
 from tests.protocol.records import Record
-from tests.scripted import DROP, V4_9_7, V5_4_0, Reply, ScriptedNetwork, ok, passing, run
+from tests.scripted_peer import DROP, V4_9_7, V5_4_0, Reply, ScriptedNetwork, ok, passing, run
 
 _MQ = MessageQueue("T", "broker-a", 0)
 # So many messages at most are looked at to see whether times rise.

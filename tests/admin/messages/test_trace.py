@@ -9,7 +9,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import MessageStore, message_cluster
 from tests.protocol.test_trace import AFTER, BEFORE, PUB
-from tests.scripted import ok, passing, refused, run
+from tests.scripted_peer import ok, passing, refused, run
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
 

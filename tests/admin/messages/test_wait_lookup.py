@@ -14,7 +14,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.rules.message_wait import Wait
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
-from tests.scripted import Reply, ok, passing, refused, run
+from tests.scripted_peer import Reply, ok, passing, refused, run
 
 _DELAYS, _TIMERS = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 _CONFIG = ok(b"messageDelayLevel=1s 5s 10s 30s\n")

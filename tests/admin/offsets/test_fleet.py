@@ -18,7 +18,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
-from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, passing, refused, run
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, V5_4_0, passing, refused, run
 
 A0, A1, B0 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1), MessageQueue("T", "broker-b", 0)
 

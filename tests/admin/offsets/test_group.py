@@ -22,9 +22,9 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_json import loads
-from tests.admin import recorded
+from tests.admin import recorded_answers
 from tests.admin.cluster import HOUR_MS, BrokerState, Cluster, Group, Queue, held, running, subscribed
-from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, Late, Raw, Reply, ok, passing, refused, run
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, V5_4_0, Late, Raw, Reply, ok, passing, refused, run
 
 A0, A1, B0, B1 = (MessageQueue("T", f"broker-{name}", number) for name in "ab" for number in range(2))
 
@@ -228,7 +228,7 @@ def test_the_scripted_brokers_answers_have_the_recorded_shapes(version: str) -> 
         while callable(reply):
             reply = reply(Command(code, fields))
         assert isinstance(reply, Command)
-        real = _shape(loads(recorded.answer(version, code).body))
+        real = _shape(loads(recorded_answers.answer(version, code).body))
         # A scripted answer may leave out what nobody reads, and holds nothing that real ones don't.
         _assert_within(_shape(loads(reply.body)), real, Q(code).name)
 
@@ -296,17 +296,17 @@ def test_a_recorded_group_is_read_as_it_was(version: str, ordinal: int, expected
     group = {"consumerGroup": "ship-workers"}
     cluster = Cluster(BrokerState("broker-a", ordinal, {"%RETRY%ship-workers": [Queue(22)]}))
     cluster.network.servers["127.0.0.1:10911"] = server = cluster.servers["broker-a"]
-    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = recorded.answer(version, Q.GET_BROKER_CLUSTER_INFO)
-    cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = lambda request: recorded.answer(
+    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = recorded_answers.answer(version, Q.GET_BROKER_CLUSTER_INFO)
+    cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = lambda request: recorded_answers.answer(
         version, Q.GET_ROUTEINFO_BY_TOPIC, topic=request.ext_fields["topic"]
     )
-    topic_stats = recorded.answer(version, Q.GET_TOPIC_STATS_INFO, topic="ship")
+    topic_stats = recorded_answers.answer(version, Q.GET_TOPIC_STATS_INFO, topic="ship")
     made = server.table[Q.GET_TOPIC_STATS_INFO]
     server.table |= {
-        Q.GET_CONSUME_STATS: recorded.answer(version, Q.GET_CONSUME_STATS, **group),
-        Q.GET_CONSUMER_CONNECTION_LIST: recorded.answer(version, Q.GET_CONSUMER_CONNECTION_LIST, **group),
+        Q.GET_CONSUME_STATS: recorded_answers.answer(version, Q.GET_CONSUME_STATS, **group),
+        Q.GET_CONSUMER_CONNECTION_LIST: recorded_answers.answer(version, Q.GET_CONSUMER_CONNECTION_LIST, **group),
         Q.GET_TOPIC_STATS_INFO: lambda request: topic_stats if request.ext_fields["topic"] == "ship" else made,
-        Q.GET_CONSUMER_RUNNING_INFO: lambda request: recorded.answer(
+        Q.GET_CONSUMER_RUNNING_INFO: lambda request: recorded_answers.answer(
             version, Q.GET_CONSUMER_RUNNING_INFO, clientId=request.ext_fields["clientId"], **group
         ),
     }

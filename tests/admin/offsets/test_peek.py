@@ -7,7 +7,7 @@ from rmqctl.admin.topics.queues import parse_queue_choice
 from rmqctl.errors import NotFoundError, RmqctlError
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import MessageStore, message_cluster
-from tests.scripted import V4_9_7, V5_4_0, passing, run
+from tests.scripted_peer import V4_9_7, V5_4_0, passing, run
 
 
 def _store(version: int = V5_4_0, name: str = "broker-a") -> MessageStore:

@@ -14,7 +14,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
-from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, passing, refused, run
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, passing, refused, run
 
 _T = TypeVar("_T")
 _MQ = MessageQueue("T", "broker-a", 0)

@@ -11,7 +11,7 @@ from rmqctl.protocol import headers
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import SILENCE, V4_9_7, ok, passing, refused, run
+from tests.scripted_peer import SILENCE, V4_9_7, ok, passing, refused, run
 
 F = TopicFinding
 

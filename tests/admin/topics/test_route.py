@@ -12,7 +12,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import ok, passing, refused, run
+from tests.scripted_peer import ok, passing, refused, run
 
 F = TopicFinding
 NO_ROUTE = refused(R.TOPIC_NOT_EXIST, "No topic route info in name server for the topic: T")

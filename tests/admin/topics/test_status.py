@@ -12,7 +12,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue
-from tests.scripted import V4_9_7, V5_4_0, ok, passing, refused, run
+from tests.scripted_peer import V4_9_7, V5_4_0, ok, passing, refused, run
 
 F = TopicFinding
 

@@ -21,7 +21,7 @@ from rmqctl.client.core import Client
 from rmqctl.model.plan import Consequence, Plan
 from rmqctl.model.receipt import Receipt, ReceiptReport, Result, Who
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
-from tests.scripted import V5_4_0, passing, run
+from tests.scripted_peer import V5_4_0, passing, run
 
 ONLINE = Group({"client@1": running()})
 

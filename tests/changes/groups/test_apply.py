@@ -17,7 +17,7 @@ from rmqctl.model.receipt import Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, refused
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, refused
 
 from .group_case import ONLINE, Case, cluster, results
 

@@ -19,7 +19,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Queue
-from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, refused
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, refused
 
 from .group_case import Case, cluster, codes, results
 

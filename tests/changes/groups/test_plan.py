@@ -12,7 +12,7 @@ from rmqctl.model.plan import Operation, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import Queue
-from tests.scripted import SILENCE, V4_9_7
+from tests.scripted_peer import SILENCE, V4_9_7
 
 from .group_case import ONLINE, Case, cluster, codes, text_of
 

@@ -13,7 +13,7 @@ from rmqctl.model.receipt import Receipt, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from tests.scripted import SILENCE, V4_9_7, V5_4_0, refused
+from tests.scripted_peer import SILENCE, V4_9_7, V5_4_0, refused
 
 from .group_case import ONLINE, Case, cluster, codes, results, text_of
 

@@ -18,7 +18,7 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.errors import BusyError, UsageError
 from rmqctl.model.plan import Operation
-from tests.changes.changing import ask, planned, two_brokers
+from tests.changes.change_case import ask, planned, two_brokers
 
 HERE = ("a:1",)
 _ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from rmqctl.model.receipt import ReceiptReport, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import Cluster, Queue
-from tests.changes.changing import (
+from tests.changes.change_case import (
     WHO,
     apply,
     join,
@@ -32,7 +32,7 @@ from tests.changes.changing import (
     two_brokers,
     written_count,
 )
-from tests.scripted import V4_9_7, V5_4_0, refused
+from tests.scripted_peer import V4_9_7, V5_4_0, refused
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 

@@ -14,8 +14,8 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster
-from tests.changes.changing import apply, ask, join, message_cluster, outcome, store, targets
-from tests.scripted import V4_9_7, V5_4_0, Reply, refused
+from tests.changes.change_case import apply, ask, join, message_cluster, outcome, store, targets
+from tests.scripted_peer import V4_9_7, V5_4_0, Reply, refused
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 

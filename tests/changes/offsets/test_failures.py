@@ -18,14 +18,14 @@ from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.changes.undo import plan_change_undo
 from rmqctl.errors import RmqctlError, StaleError, UnreachableError
 from rmqctl.model.failure import Attempt
-from rmqctl.model.plan import Awaited, Route
+from rmqctl.model.plan import AwaitedWrite, Route
 from rmqctl.model.receipt import Result
 from rmqctl.net.clock import pause
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster
-from tests.changes.changing import (
+from tests.changes.change_case import (
     WHO,
     apply,
     ask,
@@ -41,7 +41,7 @@ from tests.changes.changing import (
     two_brokers,
     written_count,
 )
-from tests.scripted import DROP, SILENCE, Reply, passing, refused
+from tests.scripted_peer import DROP, SILENCE, Reply, passing, refused
 
 
 def name_addresses(cluster: Cluster, addresses: bytes) -> None:
@@ -175,7 +175,7 @@ def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_und
 
     # Not yet there: only what was seen goes back. Then it comes, and goes back as well.
     back = undo().plan
-    assert [item.awaits for item in back.items] == [Awaited(receipt.id, 20)] * 2 + [None] * 2
+    assert [item.awaits for item in back.items] == [AwaitedWrite(receipt.id, 20)] * 2 + [None] * 2
     assert [item.before == item.target for item in back.items] == [True, True, False, False]
     (said,) = [each.text for each in back.consequences if each.code == "NOT_SEEN_YET"]
     assert said.startswith(f"The write of {receipt.id} ")

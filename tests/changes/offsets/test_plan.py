@@ -23,7 +23,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster, Group, Queue, running
 from tests.admin.message_store import NOW_MS, MessageStore, damaged
-from tests.changes.changing import (
+from tests.changes.change_case import (
     instead,
     join,
     message_cluster,
@@ -34,7 +34,7 @@ from tests.changes.changing import (
     the_item,
     two_brokers,
 )
-from tests.scripted import V4_9_7, V5_4_0, Reply, ok, refused
+from tests.scripted_peer import V4_9_7, V5_4_0, Reply, ok, refused
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 # What changes a broker, or eats the mark of a reset.

@@ -18,7 +18,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster
-from tests.changes.changing import (
+from tests.changes.change_case import (
     WRITES,
     apply,
     instead,
@@ -33,7 +33,7 @@ from tests.changes.changing import (
     stored,
     two_brokers,
 )
-from tests.scripted import DROP, SILENCE, V4_9_7, Reply, refused
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, Reply, refused
 
 # Clients that are told
 

@@ -18,8 +18,8 @@ from rmqctl.model.receipt import Receipt, ReceiptItem, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import Cluster
-from tests.changes.changing import apply, ask, join, message_cluster, outcome, planned, results, store, targets
-from tests.scripted import V4_9_7, V5_4_0, refused
+from tests.changes.change_case import apply, ask, join, message_cluster, outcome, planned, results, store, targets
+from tests.scripted_peer import V4_9_7, V5_4_0, refused
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
-
-from .seeded import seeded
+from tests.cli.change.seeded_sandbox import seeded
 
 
 @pytest.fixture

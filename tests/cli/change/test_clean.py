@@ -14,8 +14,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import Result, call
-
-from .seeded import document, join, seeded, stored
+from tests.cli.change.seeded_sandbox import document, join, seeded, stored
 
 Captured = pytest.CaptureFixture[str]
 CLEAN = ("clean-expired", "G", "--for", "1ms", "--older-than", "1ms", "--queue", "broker-a:0")

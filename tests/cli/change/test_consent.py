@@ -13,12 +13,11 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call, closed_address
-from tests.cli.leaping import leaping
+from tests.cli.change.seeded_sandbox import UPDATE, document, join, store, stored
+from tests.cli.time_leap import leaping
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send
 from tests.schemas import check_document
-
-from .seeded import UPDATE, document, join, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)

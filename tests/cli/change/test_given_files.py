@@ -11,10 +11,9 @@ import pytest
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call, closed_address
+from tests.cli.change.seeded_sandbox import document, make_known, store, stored
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import send
-
-from .seeded import document, make_known, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)

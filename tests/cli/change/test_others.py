@@ -12,8 +12,7 @@ from rmqctl.net.clock import Clock, SystemClock
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
-
-from .seeded import document, join, make_known, seeded, store, stored
+from tests.cli.change.seeded_sandbox import document, join, make_known, seeded, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)

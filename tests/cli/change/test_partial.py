@@ -15,10 +15,9 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
+from tests.cli.change.seeded_sandbox import document, make_known, seeded, store, stored
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import commit, send
-
-from .seeded import document, make_known, seeded, store, stored
 
 Captured = pytest.CaptureFixture[str]
 Lose = Callable[[ThreadedSandbox], None]

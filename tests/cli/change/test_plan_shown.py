@@ -16,9 +16,8 @@ from rmqctl.cli.change.sentences import headings
 from rmqctl.model.plan import Author, Operation, Plan, Route
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
+from tests.cli.change.seeded_sandbox import document, join, seeded, stored
 from tests.schemas import check_document
-
-from .seeded import document, join, seeded, stored
 
 Captured = pytest.CaptureFixture[str]
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")

@@ -17,8 +17,7 @@ import pytest
 from rmqctl.cli.change.interrupts import Interrupts
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
-
-from .seeded import UPDATE, document, join, program, stored
+from tests.cli.change.seeded_sandbox import UPDATE, document, join, program, stored
 
 Captured = pytest.CaptureFixture[str]
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")

@@ -12,9 +12,8 @@ import pytest
 from rmqctl.changes.documents.encode import sum_of
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
+from tests.cli.change.seeded_sandbox import document, seeded, store, stored
 from tests.schemas import check_document, check_item
-
-from .seeded import document, seeded, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)

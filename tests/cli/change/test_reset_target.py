@@ -16,10 +16,10 @@ from rmqctl.cli.offset.reset_options import ResetOptions
 from rmqctl.cli.offset.reset_target import RequestedTarget, parse_asked
 from rmqctl.errors import UsageError
 from tests.admin.cluster import Cluster
-from tests.changes.changing import message_cluster, store
+from tests.changes.change_case import message_cluster, store
 from tests.cli.calls import call
-from tests.cli.served import Serve
-from tests.scripted import V4_9_7
+from tests.cli.scripted_server import Serve
+from tests.scripted_peer import V4_9_7
 
 Captured = pytest.CaptureFixture[str]
 

@@ -20,7 +20,7 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import Result, call, closed_address
-from tests.cli.change.seeded import program
+from tests.cli.change.seeded_sandbox import program
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import pairs, send
 

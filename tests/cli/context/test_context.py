@@ -21,7 +21,7 @@ from rmqctl.cli.globals import FORMATS
 from rmqctl.errors import RmqctlError, UsageError
 from tests.admin.cluster import BrokerState, Cluster
 from tests.cli.calls import call, closed_address, spawn
-from tests.cli.served import Serve, served
+from tests.cli.scripted_server import Serve, served
 
 Captured = pytest.CaptureFixture[str]
 

@@ -15,7 +15,7 @@ from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
 from tests.cli.calls import call
-from tests.cli.served import Serve
+from tests.cli.scripted_server import Serve
 from tests.schemas import check_document, check_item
 
 Captured = pytest.CaptureFixture[str]

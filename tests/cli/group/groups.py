@@ -15,7 +15,7 @@ from rmqctl.client.core import Client
 from rmqctl.diagnose.diagnosis import diagnose_groups
 from rmqctl.diagnose.table import CHECKS
 from tests.admin.cluster import ON_TIME, BrokerState, Cluster, Group, Queue, held, rates, running, subscribed
-from tests.scripted import SILENCE, V5_4_0, passing, run
+from tests.scripted_peer import SILENCE, V5_4_0, passing, run
 
 _T = TypeVar("_T")
 

@@ -15,9 +15,9 @@ from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running, sub
 from tests.cli.calls import call
 from tests.cli.output.hostile import raw_in
 from tests.cli.output.test_rich_table import _on_a_terminal
-from tests.cli.served import served
+from tests.cli.scripted_server import served
 from tests.schemas import check_document, check_item
-from tests.scripted import V4_9_7
+from tests.scripted_peer import V4_9_7
 
 from .groups import SHOWN, healthy, offline, torn, torn_config
 

@@ -8,7 +8,7 @@ import pytest
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
-from tests.scripted import V4_9_7
+from tests.scripted_peer import V4_9_7
 
 from .groups import healthy, show_config, torn, torn_config
 

@@ -15,7 +15,7 @@ from rmqctl.protocol.command import Command
 from tests.admin.cluster import ON_TIME, Cluster, Group, Queue, held, running, subscribed
 from tests.observe.test_stuck_scan import cluster as stuck
 from tests.observe.test_stuck_scan import member
-from tests.scripted import SILENCE, ok
+from tests.scripted_peer import SILENCE, ok
 
 from .groups import WORDS, healthy, offline, show_details, torn
 

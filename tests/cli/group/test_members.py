@@ -10,7 +10,7 @@ from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.model.names import PROXY_GROUP
 from tests.admin.cluster import Group, held, running, subscribed
-from tests.scripted import V4_9_7
+from tests.scripted_peer import V4_9_7
 
 from .groups import healthy, offline, show_members, torn
 

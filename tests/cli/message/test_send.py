@@ -18,11 +18,11 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import call, closed_address
-from tests.cli.leaping import leaping
-from tests.cli.served import Serve
-from tests.client.sending import sending_cluster, sent, stored
+from tests.cli.scripted_server import Serve
+from tests.cli.time_leap import leaping
+from tests.client.send_brokers import sending_cluster, sent, stored
 from tests.schemas import check_item
-from tests.scripted import refused
+from tests.scripted_peer import refused
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)

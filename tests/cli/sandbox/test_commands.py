@@ -12,8 +12,7 @@ import pytest
 
 from rmqctl.sandbox.scenarios.table import SCENARIOS
 from tests.cli.calls import call
-
-from .standing import Standing, standing
+from tests.cli.sandbox.found_sandbox import Standing, standing
 
 Captured = pytest.CaptureFixture[str]
 

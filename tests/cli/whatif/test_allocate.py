@@ -24,10 +24,10 @@ from rmqctl.cli.whatif.shares import to_listing
 from tests.admin.cluster import Cluster, Group
 from tests.cli.calls import Result, call, closed_address, spawn
 from tests.cli.output.hostile import raw_in
-from tests.cli.served import served
+from tests.cli.scripted_server import served
 from tests.rules.allocate.test_vectors import CASES
 from tests.schemas import check_document, check_item
-from tests.scripted import refused
+from tests.scripted_peer import refused
 from tests.whatif.groups import AS_CIRCLE, CIRCLE, T, group_cluster, says, sharing, tried, tried_once
 
 Captured = pytest.CaptureFixture[str]

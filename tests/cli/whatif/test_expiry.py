@@ -11,7 +11,7 @@ from rmqctl.cli.whatif.expiry import to_listing
 from rmqctl.observe.stuck_scan import StuckScan, scan_group
 from tests.cli.calls import call
 from tests.observe.test_stuck_scan import NOW_MS, cluster, member
-from tests.scripted import passing, run
+from tests.scripted_peer import passing, run
 
 Captured = pytest.CaptureFixture[str]
 

@@ -14,8 +14,8 @@ from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.cli.calls import call, closed_address
 from tests.cli.output.hostile import raw_in
-from tests.cli.served import served
-from tests.scripted import V4_9_7, V5_4_0, Reply, refused
+from tests.cli.scripted_server import served
+from tests.scripted_peer import V4_9_7, V5_4_0, Reply, refused
 
 Captured = pytest.CaptureFixture[str]
 _WORDS = ("whatif", "readonly", "--broker", "broker-a")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.java_json import loads
+from tests.real.harness.conditions import wait_until
 
 from ..differential.asker import Asker
 from .jars import rocketmq_jars
 from .name_server import NameServer
 from .process import BROKER_OPENS, QUICK_START, JavaProcess, free_port, make_home
-from .waiting import wait_until
 from .workbench import Workbench
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from tests.real.harness.conditions import wait_until
+
 from .rmqctl import Rmqctl
-from .waiting import wait_until
 
 _LISTENER = Path(__file__).with_name("listener.py")
 _JOINED = re.compile(r"Joined \S+ as (\S+), for ")

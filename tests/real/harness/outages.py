@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tests.real.harness.conditions import wait_until
+
 from .cluster import Cluster
 from .consumer import OurConsumer, OurConsumers
 from .traffic import Traffic
-from .waiting import wait_until
 
 # Offsets are stored every 5 s, the first after 10 s.
 _SETTLED_S = 12.0

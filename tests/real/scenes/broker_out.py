@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.real.docs_stage import Stage
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.queue_tables import wait_stored
-from tests.real.harness.waiting import wait_until
 
 from .parts import send_to_each, wait_shared
 

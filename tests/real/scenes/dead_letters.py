@@ -6,7 +6,7 @@ import base64
 import json
 
 from tests.real.docs_stage import Stage
-from tests.real.harness.waiting import wait_until
+from tests.real.harness.conditions import wait_until
 
 from .parts import letter_count
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from tests.real.docs_stage import Stage
-from tests.real.harness.waiting import wait_until
+from tests.real.harness.conditions import wait_until
 
 
 def send_to_each(stage: Stage, topic: str, count: int, queue_ids: Iterable[int] = range(2), **options: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.real.docs_stage import Stage
-from tests.real.harness.waiting import wait_until
+from tests.real.harness.conditions import wait_until
 
 from . import stuck
 

@@ -22,7 +22,7 @@ from rmqctl.sandbox.control.messages import Ask, AskStatus, ControlRequest
 from rmqctl.sandbox.control.server import ControlServer
 from rmqctl.sandbox.control.state_file import AlreadyRunningError, StateFile, find_running, state_folder
 from rmqctl.sandbox.topics.table import Topic
-from tests.scripted import run
+from tests.scripted_peer import run
 
 
 @pytest.fixture(autouse=True)

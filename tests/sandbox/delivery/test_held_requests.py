@@ -8,7 +8,7 @@ from typing import Any
 
 from rmqctl.net.clock import VirtualClock
 from rmqctl.sandbox.delivery.held_requests import HeldRequests
-from tests.scripted import run
+from tests.scripted_peer import run
 
 
 def _scenario(work: Callable[[HeldRequests, VirtualClock, list[Any]], Any]) -> None:

@@ -10,7 +10,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer
-from tests.scripted import run
+from tests.scripted_peer import run
 
 GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 

@@ -12,7 +12,7 @@ from rmqctl.protocol.java_json import loads
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.storage.store import NewMessage
 from tests.sandbox.peer import Peer
-from tests.scripted import run
+from tests.scripted_peer import run
 
 # 2027-01-15T08:00:00Z, so that midnight is 16 h ahead.
 MORNING_MS = 1_800_000_000_000

@@ -22,7 +22,7 @@ from rmqctl.sandbox.server import Limits, Server
 from rmqctl.sandbox.storage.store import NewMessage
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.sender import send_fields
-from tests.scripted import run
+from tests.scripted_peer import run
 
 _JSON = b'{"code":30,"opaque":1}'
 

@@ -16,7 +16,7 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send
-from tests.scripted import run
+from tests.scripted_peer import run
 
 PULL, LITE_PULL = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE
 OWN, COMMIT, WAIT = PullFlag.SUBSCRIPTION, PullFlag.COMMIT_OFFSET, PullFlag.SUSPEND

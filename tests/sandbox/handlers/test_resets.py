@@ -13,7 +13,7 @@ from rmqctl.protocol.java_json import loads
 from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import commit, join, pull, send
-from tests.scripted import run
+from tests.scripted_peer import run
 
 RESET, CLONE = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RequestCode.CLONE_GROUP_OFFSET
 CORRECTION, QUERY = RequestCode.QUERY_CORRECTION_OFFSET, RequestCode.QUERY_CONSUMER_OFFSET

@@ -12,7 +12,7 @@ from rmqctl.protocol.properties import decode_properties
 from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import batch_body, bodies, pairs, read, send, send_batch
-from tests.scripted import run
+from tests.scripted_peer import run
 
 BOTH = pytest.mark.parametrize("plays", ["5.4.0", "4.9.7"])
 

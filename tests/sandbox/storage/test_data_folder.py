@@ -12,7 +12,7 @@ import pytest
 from rmqctl.errors import RmqctlError
 from rmqctl.net.clock import VirtualClock
 from rmqctl.sandbox import Sandbox
-from tests.scripted import run
+from tests.scripted_peer import run
 
 _NOBODY = 65534
 

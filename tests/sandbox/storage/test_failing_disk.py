@@ -23,7 +23,7 @@ from rmqctl.sandbox.storage.disk_state import FILE_NAME, DiskState
 from rmqctl.sandbox.storage.state import StateStore
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import send
-from tests.sandbox.storage.storing import Disk, bodies, message, put
+from tests.sandbox.storage.store_access import Disk, bodies, message, put
 from tests.sandbox.storage.test_settling import full_disk, send_late
 
 

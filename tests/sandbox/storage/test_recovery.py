@@ -22,8 +22,8 @@ from rmqctl.sandbox.storage.commit_log import CommitLog
 from rmqctl.sandbox.storage.record_scan import DamagedError, iter_records
 from rmqctl.sandbox.storage.store import MessageStore
 from tests.sandbox.peer import Peer, consumer_data, subscription
-from tests.sandbox.storage.killing import run_cycles
-from tests.sandbox.storage.storing import Disk, bodies, message, put
+from tests.sandbox.storage.kill_runs import run_cycles
+from tests.sandbox.storage.store_access import Disk, bodies, message, put
 
 SEND = {"a": "P", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 0, "h": 0, "i": "", "j": 0, "m": False}
 

@@ -18,7 +18,7 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.request import RefusalError
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import pairs, send
-from tests.sandbox.storage.storing import bodies
+from tests.sandbox.storage.store_access import bodies
 
 WAYS = {"delays": {"DELAY": 1}, "timers": {"TIMER_DELAY_MS": 1000}}
 SETTINGS = {"recallMessageEnable": "true"}

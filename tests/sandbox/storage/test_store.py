@@ -9,7 +9,7 @@ import pytest
 
 from rmqctl.sandbox.storage.commit_log import CommitLog
 from rmqctl.sandbox.storage.store import GetStatus, MessageStore
-from tests.sandbox.storage.storing import CAPACITY_BYTES, HOST, Disk, bodies, message, no_code, put
+from tests.sandbox.storage.store_access import CAPACITY_BYTES, HOST, Disk, bodies, message, no_code, put
 
 
 @pytest.fixture(params=["memory", "disk"])

@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.spark.conftest import Read, reader
-
-from .seeding import PATIENT
+from tests.spark.smoke.smoke_data import PATIENT
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
-
-from .seeding import create_topic, leave, put
+from tests.spark.smoke.smoke_data import create_topic, leave, put
 
 
 @pytest.fixture(autouse=True)

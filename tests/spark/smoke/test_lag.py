@@ -18,8 +18,7 @@ from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, snapshot_row, store_rows
-
-from .seeding import create_topic, leave, put
+from tests.spark.smoke.smoke_data import create_topic, leave, put
 
 _Pairs = Sequence[tuple[int | None, int | None]]
 _UNMOVED = ((10, 20), (10, 20), (10, 30))

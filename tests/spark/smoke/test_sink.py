@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.spark.conftest import Read
-
-from .seeding import PATIENT, create_topic, put, read_all
+from tests.spark.smoke.smoke_data import PATIENT, create_topic, put, read_all
 
 
 def test_rows_are_messages(spark: SparkSession, sandbox: ThreadedSandbox, read: Read) -> None:

@@ -16,8 +16,7 @@ from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import closed_address
-
-from .seeding import create_topic, delete_before, leave, put
+from tests.spark.smoke.smoke_data import create_topic, delete_before, leave, put
 
 _AT_MS = 1_795_345_920_000  # 2026-11-22T11:12:00Z
 _GROUP = "SmokeSnapGroup"

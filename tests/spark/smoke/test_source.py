@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.sandbox.sender import BORN_MS
 from tests.spark.conftest import Read
-
-from .seeding import create_topic, leave, put
+from tests.spark.smoke.smoke_data import create_topic, leave, put
 
 _PLACED = "SmokePlaced"
 

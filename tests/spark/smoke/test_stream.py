@@ -11,9 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
+from tests.spark.smoke.smoke_data import PATIENT, create_topic, put
 from tests.spark.streams import Stream
-
-from .seeding import PATIENT, create_topic, put
 
 
 def _numbered(prefix: str, count: int) -> list[str]:

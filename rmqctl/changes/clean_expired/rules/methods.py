@@ -7,9 +7,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rmqctl.model.group import ProcessQueueInfo
-from rmqctl.model.plan import Cleaning
+from rmqctl.model.plan import CleanStep
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.stuck_queues import Watched
+from rmqctl.rules.stuck_queues import PositionPair
 
 # The most messages sent back in one go: a client with more in flight is better restarted.
 MOST_SENT_BACK = 1_000
@@ -37,7 +37,7 @@ class CleanMethod(Struct, frozen=True):
 
 
 def find_methods(
-    watched: Watched, duplicate_risk: int | None, busy_count: int | None, *, goes_on: bool = False
+    watched: PositionPair, duplicate_risk: int | None, busy_count: int | None, *, goes_on: bool = False
 ) -> tuple[CleanMethod, ...]:
     """Return the methods for a head that is stuck at one client, the cheapest first.
 
@@ -68,7 +68,7 @@ def find_methods(
     return tuple(sorted(methods, key=lambda method: (method.duplicates_max + len(method.offsets), len(method.offsets))))
 
 
-def describe_progress(mq: MessageQueue, cleaning: Cleaning, held: ProcessQueueInfo | None) -> str | None:
+def describe_progress(mq: MessageQueue, cleaning: CleanStep, held: ProcessQueueInfo | None) -> str | None:
     """Return a sentence that says why a plan's messages are no longer at the same client; None where they are.
 
     `held` is the client's process queue now. A client that was assigned the queue again has received messages
@@ -99,7 +99,7 @@ def _in_hand(held: ProcessQueueInfo, head: int) -> tuple[range | tuple[int, ...]
     return between, len(between) == held.in_hand_count
 
 
-def _pulled_to(watched: Watched) -> int | None:
+def _pulled_to(watched: PositionPair) -> int | None:
     """Return the offset up to which the client had pulled at the first sample, None where that is unknown.
 
     A client that does not report since when it holds the queue may have been assigned it again between the samples, and

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
-from rmqctl.model.plan import Awaited
+from rmqctl.model.plan import AwaitedWrite
 from rmqctl.text.names import hint_for
 
 ATTRIBUTES = "attributes"
@@ -217,6 +217,6 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def is_config_seen(awaits: Awaited, now: Mapping[str, Any] | None) -> bool:
+def is_config_seen(awaits: AwaitedWrite, now: Mapping[str, Any] | None) -> bool:
     """Tell whether a broker has the configuration that an earlier write leaves."""
     return not isinstance(awaits.target, int) and holds(awaits.target, now)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from msgspec import Struct
 
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import Awaited, Plan, PlanItem, Route
+from rmqctl.model.plan import AwaitedWrite, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted
@@ -161,7 +161,7 @@ def compared_times(plan: Plan, now: CurrentState) -> list[PlanItem]:
     ]
 
 
-def is_seen(awaits: Awaited, before: int | None, now: int | None) -> bool:
+def is_seen(awaits: AwaitedWrite, before: int | None, now: int | None) -> bool:
     """Tell whether an offset shows that an earlier write took effect since the queue was at `before`."""
     target = awaits.target
     if now == target:
@@ -171,7 +171,7 @@ def is_seen(awaits: Awaited, before: int | None, now: int | None) -> bool:
     return now >= target if target > before else now < before
 
 
-def is_unseen_yet(awaits: Awaited, before: int | None, now: int | None, route: Route) -> bool:
+def is_unseen_yet(awaits: AwaitedWrite, before: int | None, now: int | None, route: Route) -> bool:
     """Tell whether an offset that was `before` when a write was sent advances as if nothing had been written."""
     if now == before:
         return True

@@ -30,7 +30,7 @@ _FILES_AT_ONCE = 1000
 _Counts = dict[tuple[Hour, str], int]  # rows by hour and run
 
 
-class Compacted(Struct, frozen=True):
+class CompactionReport(Struct, frozen=True):
     """The result of a compaction: how many hours were merged, and from how many files."""
 
     hour_count: int
@@ -62,13 +62,13 @@ def once_each(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_number", F.row_number().over(same)).where("_number = 1").drop("_number")
 
 
-def compact(spark: SparkSession, files: TableFiles, path: str, now_ms: int) -> Compacted:
+def compact(spark: SparkSession, files: TableFiles, path: str, now_ms: int) -> CompactionReport:
     """Merge past hours. Raises RmqctlError when the written rows are not those that were read."""
     files.delete_folder(_work_folder(path))
     due = files_to_merge(files.list(), now_ms)
     for batch in batches(due, _FILES_AT_ONCE):
         _rewrite(spark, files, path, [file for hour in batch for file in due[hour]], batch)
-    return Compacted(len(due), sum(map(len, due.values())))
+    return CompactionReport(len(due), sum(map(len, due.values())))
 
 
 def batches(due: Mapping[Hour, Sequence[TableFile]], file_count: int) -> list[list[Hour]]:

@@ -12,9 +12,9 @@ from rmqctl.changes.clean_expired.rules.methods import (
     find_methods,
 )
 from rmqctl.model.group import ProcessQueueInfo
-from rmqctl.model.plan import Cleaning
+from rmqctl.model.plan import CleanStep
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.stuck_queues import Position, Watched
+from rmqctl.rules.stuck_queues import Position, PositionPair
 
 
 def held(count: int, head: int = 10, last: int | None = None, **more: Any) -> ProcessQueueInfo:
@@ -25,13 +25,13 @@ def held(count: int, head: int = 10, last: int | None = None, **more: Any) -> Pr
     return ProcessQueueInfo(**{**values, **more})
 
 
-def looks(queue: ProcessQueueInfo, pulled: int | None = None, *, end: int = 200, **more: Any) -> Watched:
+def looks(queue: ProcessQueueInfo, pulled: int | None = None, *, end: int = 200, **more: Any) -> PositionPair:
     one = Position(10, end, queue, 0, pulled)
-    return Watched(one, one, 10_000, **{"is_orderly": False, **more})
+    return PositionPair(one, one, 10_000, **{"is_orderly": False, **more})
 
 
 def methods(
-    watched: Watched, risk: int | None, busy: int | None = 1
+    watched: PositionPair, risk: int | None, busy: int | None = 1
 ) -> list[tuple[CleanScope, int, tuple[int, ...], int]]:
     return [
         (method.scope, method.target, method.offsets, method.duplicates_max)
@@ -84,19 +84,19 @@ def test_a_49_broker_does_not_note_what_was_pulled() -> None:
         pytest.param(looks(held(1), 110, is_orderly=True), id="in-order-nothing-behind-it-is-done"),
         pytest.param(looks(held(1, locked_at_ms=None), 110), id="it-may-have-taken-the-queue-anew"),
         pytest.param(
-            Watched(Position(10, 200, held(1), 0, 110), Position(10, 200, held(1), 0, 90), 10_000, False),
+            PositionPair(Position(10, 200, held(1), 0, 110), Position(10, 200, held(1), 0, 90), 10_000, False),
             id="an-answer-got-lost",
         ),
         pytest.param(looks(held(MOST_SENT_BACK + 1), 10 + MOST_SENT_BACK + 1, end=5_000), id="too-many"),
     ],
 )
-def test_only_past_the_first_message(watched: Watched) -> None:
+def test_only_past_the_first_message(watched: PositionPair) -> None:
     assert [method.scope for method in find_methods(watched, 99, 1)] == [CleanScope.HEAD]
 
 
 def test_what_was_pulled_after_the_first_look_is_left_to_the_client() -> None:
     first, last = Position(10, 200, held(1), 0, 100), Position(10, 200, held(2, last=150), 0, 151)
-    best = find_methods(Watched(first, last, 10_000, False), 99, 2)[0]
+    best = find_methods(PositionPair(first, last, 10_000, False), 99, 2)[0]
     assert (best.target, best.offsets) == (100, (10,))
 
 
@@ -122,5 +122,5 @@ def test_nothing_in_hand_has_no_way() -> None:
 def test_messages_that_are_not_in_the_same_hands_any_more(
     queue: ProcessQueueInfo | None, taken_at_ms: int | None, is_gone: bool
 ) -> None:
-    cleaning = Cleaning(10, 3, 16, (), "one", taken_at_ms)
+    cleaning = CleanStep(10, 3, 16, (), "one", taken_at_ms)
     assert (describe_progress(MessageQueue("T", "broker-a", 0), cleaning, queue) is not None) == is_gone

@@ -11,7 +11,7 @@ from typing import Protocol
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection, RequestReceived
 from tests.admin.cluster import Cluster
-from tests.scripted import ScriptedServer
+from tests.scripted_peer import ScriptedServer
 
 
 class Serve(Protocol):

@@ -1,6 +1,6 @@
 """Kills a sandbox with a folder again and again while clients use it, and looks whether anything is missing.
 
-`python -m tests.sandbox.storage.killing FOLDER` is the process that is killed.
+`python -m tests.sandbox.storage.kill_runs FOLDER` is the process that is killed.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Child:
     @classmethod
     @contextlib.asynccontextmanager
     async def started(cls, folder: Path) -> AsyncIterator[Child]:
-        command = (sys.executable, "-m", "tests.sandbox.storage.killing", str(folder))
+        command = (sys.executable, "-m", "tests.sandbox.storage.kill_runs", str(folder))
         child = cls(await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE))
         try:
             yield child

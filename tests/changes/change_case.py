@@ -22,7 +22,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.admin.message_store import MessageStore, message_cluster
-from tests.scripted import V4_9_7, V5_4_0, Reply, ScriptedServer, passing, run
+from tests.scripted_peer import V4_9_7, V5_4_0, Reply, ScriptedServer, passing, run
 
 _T = TypeVar("_T")
 WHO = Who("ada", os.uname().nodename, os.getpid(), None)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .certificates import Certificates
-from .cluster import Cluster
-from .process import QUICK_START
+from tests.real.harness.certificates import Certificates
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.process import QUICK_START
 
 TOPIC, OTHER_TOPIC, GROUP = "Secured", "OutOfBounds", "SecuredGroup"
 

@@ -24,12 +24,12 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options, find_strategy
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
-from tests.consumer.consuming import SUCCESS
+from tests.consumer.consumer_parts import SUCCESS
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit
 from tests.sandbox.sender import pairs
 from tests.sandbox.sender import send as send_one
-from tests.scripted import run
+from tests.scripted_peer import run
 
 GROUP, TOPIC, RETRY, DEAD = "G", "T", "%RETRY%G", "%DLQ%G"
 both = pytest.mark.parametrize("plays", ["5.4.0", "4.9.7"])

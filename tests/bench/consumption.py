@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tests.bench.decoder import MESSAGE_COUNT, TOPIC
+from tests.bench.measure import java, median
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.go import go_consumer, missing_go
-
-from .decoding import MESSAGE_COUNT, TOPIC
-from .measure import java, median
 
 _ROUNDS = 3
 # Latency: so many messages at so many a second.

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from .cluster import Cluster
-from .process import QUICK_START
-from .rmqctl import PATIENT, Rmqctl
-from .waiting import wait_until
-from .workbench import Workbench
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.conditions import wait_until
+from tests.real.harness.process import QUICK_START
+from tests.real.harness.rmqctl import PATIENT, Rmqctl
+from tests.real.harness.workbench import Workbench
 
 QUEUES = 4  # at each of two brokers
 LIMIT_S = 400

@@ -13,8 +13,7 @@ from rmqctl.client.core import Client
 from rmqctl.protocol import writes
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
-
-from .measure import median, rmqctl, run_process
+from tests.bench.measure import median, rmqctl, run_process
 
 QUEUE_COUNT, MESSAGES_EACH = 1000, 5
 _LIMIT_S = 3.0

@@ -3,7 +3,7 @@
 Java's classes answer for one client at a time, as each client asks them: a whole group is that many calls. Both are
 timed with sorted lists; what is to be below a limit is the whole of ours, which gets them as brokers and name servers
 list them, one broker's queues after the other's, and sorts them first.
-`python -m tests.bench.allocating FOLDER` is the process that shares.
+`python -m tests.bench.allocation FOLDER` is the process that shares.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from typing import NamedTuple
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Options, find_strategy, sort_client_ids, sort_queues
 from rmqctl.whatif.group_snapshot import GroupSnapshot, share_all
+from tests.bench.measure import java, median, rmqctl, run_process
 from tests.real.harness.jars import missing_tools
-
-from .measure import java, median, rmqctl, run_process
 
 BROKER_COUNT, QUEUE_COUNT, CLIENT_COUNT = 1000, 100, 10_000
 _VERSION = "5.4.0"

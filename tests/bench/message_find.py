@@ -10,9 +10,8 @@ import time
 from rmqctl.admin.messages.pull import pull_queue
 from rmqctl.client.core import Client
 from rmqctl.model.queue import MessageQueue
+from tests.bench.measure import Run, median, rmqctl, run_process
 from tests.real.harness.cluster import Cluster
-
-from .measure import Run, median, rmqctl, run_process
 
 TOPIC = "BenchFind"
 QUEUE_COUNT = 8

@@ -12,9 +12,8 @@ from rmqctl.client.core import Client
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import iter_messages
+from tests.bench.measure import median
 from tests.real.harness.cluster import Cluster
-
-from .measure import median
 
 TOPIC = "Bench1KiB"
 QUEUE_COUNT = 8

@@ -10,7 +10,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.record import iter_batch
 from tests.admin.cluster import BrokerState, Cluster, Queue
-from tests.scripted import V5_4_0, ok
+from tests.scripted_peer import V5_4_0, ok
 
 TOPIC = "T"
 
