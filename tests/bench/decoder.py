@@ -7,16 +7,14 @@ import json
 import struct
 import time
 
-from rmqctl.admin.messages.pull import pull_queue
 from rmqctl.client.core import Client
-from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import iter_messages
 from tests.bench.measure import median
+from tests.bench.pull_rate import QUEUE_COUNT, pull_rate
 from tests.real.harness.cluster import Cluster
 
 TOPIC = "Bench1KiB"
-QUEUE_COUNT = 8
 MESSAGE_COUNT = 200_000
 
 
@@ -49,31 +47,11 @@ async def pull_rates(namesrv: str, address: str) -> tuple[float, float]:
     """Return messages a second of our pull loop and of the bare one, medians of runs in turn."""
     ours, bare = [], []
     for number in range(6):
-        a, b = await _our_loop(namesrv, address), await _bare_loop(address)
+        a, b = await pull_rate(namesrv, address, TOPIC, MESSAGE_COUNT), await _bare_loop(address)
         if number:
             ours.append(a)
             bare.append(b)
     return median(ours), median(bare)
-
-
-async def _our_loop(namesrv: str, address: str) -> float:
-    per_queue = MESSAGE_COUNT // QUEUE_COUNT
-
-    async def pull(client: Client, queue_id: int) -> int:
-        seen = total = 0
-        async for messages in pull_queue(client, address, MessageQueue(TOPIC, "broker-a", queue_id), 0, per_queue):
-            seen += len(messages)
-            for message in messages:
-                total += message.queue_offset
-        assert total == per_queue * (per_queue - 1) // 2
-        return seen
-
-    async with Client([namesrv], timeout_s=300) as client:
-        started = time.perf_counter()
-        counts = await asyncio.gather(*(pull(client, queue_id) for queue_id in range(QUEUE_COUNT)))
-        seconds = time.perf_counter() - started
-    assert sum(counts) == MESSAGE_COUNT
-    return MESSAGE_COUNT / seconds
 
 
 async def _bare_loop(address: str) -> float:

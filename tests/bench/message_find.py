@@ -7,14 +7,11 @@ import json
 import subprocess
 import time
 
-from rmqctl.admin.messages.pull import pull_queue
-from rmqctl.client.core import Client
-from rmqctl.model.queue import MessageQueue
 from tests.bench.measure import Run, median, rmqctl, run_process
+from tests.bench.pull_rate import QUEUE_COUNT, pull_rate
 from tests.real.harness.cluster import Cluster
 
 TOPIC = "BenchFind"
-QUEUE_COUNT = 8
 MESSAGE_COUNT = 1_000_000
 SIZE_BYTES = 256
 NEEDLE_COUNT = 5
@@ -39,7 +36,7 @@ def find_rates(cluster: Cluster, address: str) -> tuple[float, float, float]:
     found, bare, memory = [], [], []
     for number in range(4):
         run: Run = run_process(rmqctl("-n", cluster.namesrv, *words))
-        rate = asyncio.run(_bare_rate(cluster.namesrv, address))
+        rate = asyncio.run(pull_rate(cluster.namesrv, address, TOPIC, MESSAGE_COUNT))
         if number:
             found.append(MESSAGE_COUNT / run.wall_s)
             bare.append(rate)
@@ -49,27 +46,6 @@ def find_rates(cluster: Cluster, address: str) -> tuple[float, float, float]:
     )
     assert len(json.loads(shown.stdout)["items"]) == NEEDLE_COUNT
     return median(found), median(bare), max(memory)
-
-
-async def _bare_rate(namesrv: str, address: str) -> float:
-    """Pull all of it and read one field of each message."""
-    per_queue = MESSAGE_COUNT // QUEUE_COUNT
-
-    async def pull(client: Client, queue_id: int) -> int:
-        seen = total = 0
-        async for messages in pull_queue(client, address, MessageQueue(TOPIC, "broker-a", queue_id), 0, per_queue):
-            seen += len(messages)
-            for message in messages:
-                total += message.queue_offset
-        assert total == per_queue * (per_queue - 1) // 2
-        return seen
-
-    async with Client([namesrv], timeout_s=300) as client:
-        started = time.perf_counter()
-        counts = await asyncio.gather(*(pull(client, queue_id) for queue_id in range(QUEUE_COUNT)))
-        seconds = time.perf_counter() - started
-    assert sum(counts) == MESSAGE_COUNT
-    return MESSAGE_COUNT / seconds
 
 
 def tail_latency_ms(cluster: Cluster) -> float:
