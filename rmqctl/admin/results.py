@@ -82,9 +82,9 @@ def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
 
 def none_answered(failures: Iterable[tuple[str, RmqctlError]]) -> RmqctlError:
     """Return the error for a cluster in which all brokers failed; it names them."""
-    told = list(failures)
-    error = all_failed(each for _, each in told)
-    names = sorted({name for name, _ in told})
+    failed = list(failures)
+    error = all_failed(each for _, each in failed)
+    names = sorted({name for name, _ in failed})
     if len(names) == 1:
         return error
     return error.reworded(f"{error.sentence} All {len(names)} brokers failed: {listed(names, _SHOWN)}.")

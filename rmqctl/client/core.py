@@ -255,19 +255,19 @@ class Client:
 
     async def ask_name_server(self, command: Command) -> Command:
         """Return the answer of the first name server that gives one. Raises the first one's error when none does."""
-        answer = await self._first_told(lambda address: self.ask(address, command))
+        answer = await self._first_answer(lambda address: self.ask(address, command))
         if answer is None:
             raise AssertionError("a client needs a name server")
         return answer
 
-    async def _first_told(self, ask: Callable[[str], Awaitable[_T | None]]) -> _T | None:
+    async def _first_answer(self, ask: Callable[[str], Awaitable[_T | None]]) -> _T | None:
         """Return the first result of `ask` that is not None, in the order of the name servers; else None."""
         first_error: RmqctlError | None = None
         first_address = ""
         has_answer = False
         for address in self.name_servers:
             try:
-                told = await ask(address)
+                answer = await ask(address)
             except (UnreachableError, RemoteProtocolError) as error:
                 if first_error is None:
                     first_error, first_address = error, address
@@ -278,9 +278,9 @@ class Client:
             except RmqctlError:
                 self._prefer(address)
                 raise
-            if told is not None:
+            if answer is not None:
                 self._prefer(address)
-                return told
+                return answer
             has_answer = True
         if has_answer or first_error is None:
             return None
@@ -329,11 +329,11 @@ class Client:
     async def _ask_name_servers(self, ask: Callable[[str], Awaitable[_T]]) -> Mapping[str, _T]:
         asked = self.name_servers
         try:
-            told = await self.name_server_views.ask_each(asked, ask)
+            answers = await self.name_server_views.ask_each(asked, ask)
         except (UnreachableError, RemoteProtocolError) as error:
             raise unanswered(error, self.name_server_views.first_refused, len(asked)) from None
-        self._prefer(next(iter(told)))
-        return told
+        self._prefer(next(iter(answers)))
+        return answers
 
     async def topic_names(self) -> tuple[str, ...]:
         """Return the names of all topics that any name server knows, sorted."""
@@ -343,8 +343,8 @@ class Client:
         async def ask(address: str) -> tuple[str, ...]:
             return bodies.decode_topic_names((await self.ask(address, headers.get_all_topics())).body)
 
-        told = await self._ask_name_servers(ask)
-        return tuple(sorted({name for names in told.values() for name in names}))
+        answers = await self._ask_name_servers(ask)
+        return tuple(sorted({name for names in answers.values() for name in names}))
 
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route, the union of all name servers' routes; asks once per topic.
@@ -379,7 +379,7 @@ class Client:
 
         RocketMQ's clients ask one name server as well. Raises NotFoundError.
         """
-        route = await self._first_told(lambda address: self.route_at(address, topic))
+        route = await self._first_answer(lambda address: self.route_at(address, topic))
         if route is None:
             raise NotFoundError("Topic", topic)
         self.map_addresses(route.brokers)

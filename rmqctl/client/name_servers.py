@@ -44,13 +44,13 @@ class NameServers:
         """
         asked = [address for address in addresses if address not in self.silent] or list(addresses)
         started_s = self._clock.monotonic_s()
-        told: dict[str, _T] = {}
+        answers: dict[str, _T] = {}
         failed: dict[str, RmqctlError] = {}
         first = asyncio.Event()
 
         async def one(address: str) -> None:
             try:
-                told[address] = await ask(address)
+                answers[address] = await ask(address)
                 first.set()
             except RmqctlError as error:
                 failed[address] = error
@@ -61,26 +61,26 @@ class NameServers:
             await self._gather([one(address) for address in asked], first, started_s)
         waited_s = self._clock.monotonic_s() - started_s
         for address in asked:
-            if address not in told:
+            if address not in answers:
                 failed.setdefault(address, DeadlineError(address, waited_s))
-        if not told:
+        if not answers:
             self.first_refused = _weightiest(failed, asked)
             raise failed[self.first_refused]
         self.silent |= failed
-        return {address: told[address] for address in addresses if address in told}
+        return {address: answers[address] for address in addresses if address in answers}
 
     async def _gather(self, calls: Sequence[Awaitable[None]], first: asyncio.Event, started_s: float) -> None:
         """Wait for all calls; once one has succeeded, wait only a moment longer for the others."""
         rest = asyncio.gather(*calls)
-        told = asyncio.ensure_future(first.wait())
+        first_answer = asyncio.ensure_future(first.wait())
         try:
-            await asyncio.wait((rest, told), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((rest, first_answer), return_when=asyncio.FIRST_COMPLETED)
             took_s = self._clock.monotonic_s() - started_s
             await wait_for(self._clock, rest, max(_PATIENCE_S, took_s * _PATIENCE_TIMES))
         except TimeoutError:
             pass
         finally:
-            told.cancel()
+            first_answer.cancel()
             rest.cancel()
 
     def note_clusters(self, views: Mapping[str, ClusterInfo]) -> None:
@@ -109,8 +109,8 @@ class NameServers:
             _differ(address, f"It has no route for {listed(_topic_words(topics))}, which other name servers have.")
             for address, topics in self._without_route.items()
         ]
-        for broker_name, told in self._addresses.items():
-            words = " and ".join(f"{address} (by {name_server})" for name_server, address in told.items())
+        for broker_name, addresses in self._addresses.items():
+            words = " and ".join(f"{address} (by {name_server})" for name_server, address in addresses.items())
             sentence = f"The name servers give different addresses: {words}."
             found.append(Failure(broker_name, "address", NameServersDifferError(sentence)))
         return found

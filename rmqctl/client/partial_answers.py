@@ -29,7 +29,7 @@ async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
     ]
     if client.sightings.topics and client.expectation.brokers:
         try:
-            differences += _untold_queues(client, await client.cluster())
+            differences += _unreported_queues(client, await client.cluster())
         except RmqctlError as error:
             # The request itself was answered; only the list of brokers was not.
             differences.append(Failure(None, "brokers", error))
@@ -42,13 +42,13 @@ async def find_silent_servers(client: Client, topic: str | None = None) -> dict[
     With a topic, only the missing brokers that may have queues of it.
     """
     # A name server that is silent now may have answered an earlier request for topics.
-    untold: dict[str, RmqctlError] = dict(client.name_server_views.silent)
+    unreported: dict[str, RmqctlError] = dict(client.name_server_views.silent)
     missing = [
         broker
         for broker in (await client.cluster()).missing
         if topic is None or may_hold(topic, broker.broker_name, client.expectation)
     ]
-    return untold | {broker.broker_name: not_registered(broker, client.clock.now_ms()) for broker in missing}
+    return unreported | {broker.broker_name: not_registered(broker, client.clock.now_ms()) for broker in missing}
 
 
 async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[str], ClusterInfo]:
@@ -65,7 +65,7 @@ async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[
     return unmatched_keys(client.mapped, cluster, client.expectation, known), cluster
 
 
-def _untold_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:
+def _unreported_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:
     """Return a failure per missing broker that may have queues of topics that are not in the memory."""
     unknown = [topic for topic in client.sightings.topics if topic not in client.expectation.topics]
     if not unknown:

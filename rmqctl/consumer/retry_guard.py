@@ -42,7 +42,7 @@ class RetryGuard:
         self._there_s: dict[str, dict[str, float]] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._changed_s = float("-inf")
-        self._told: dict[str, MemberReport] = {}
+        self._reported: dict[str, MemberReport] = {}
         self._looks: dict[str, tuple[float, RetryPermission]] = {}
         self._gate = asyncio.Lock()
         self._doubted: set[str] = set()
@@ -99,7 +99,7 @@ class RetryGuard:
         for broker in brokers:
             name, verdict = broker.broker_name, RetryPermission(None)
             if broker in listed:
-                verdict = judge(name, self._there_s[name], self._told, now_s=now_s, changed_s=self._changed_s)
+                verdict = judge(name, self._there_s[name], self._reported, now_s=now_s, changed_s=self._changed_s)
                 self._tell(verdict)
             self._looks[name] = now_s, verdict
 
@@ -118,8 +118,8 @@ class RetryGuard:
 
     def _is_known_harmless(self, client_id: str, now_s: float) -> bool:
         # Not for ever: another program may use a fixed name one day.
-        told = self._told.get(client_id)
-        return told is not None and told.is_orderly is False and now_s - told.at_s <= LOCK_S
+        reported = self._reported.get(client_id)
+        return reported is not None and reported.is_orderly is False and now_s - reported.at_s <= LOCK_S
 
     async def _ask_all(self, through: Mapping[str, str]) -> None:
         """Ask members how they consume; `through` has the address of a broker for each client id."""
@@ -130,11 +130,11 @@ class RetryGuard:
         except TimeoutError:
             pass
         for client_id in through:
-            told = self._told.get(client_id)
-            if told is None or told.at_s < now_s:
-                self._told[client_id] = _silent(told, self._now_s())
+            reported = self._reported.get(client_id)
+            if reported is None or reported.at_s < now_s:
+                self._reported[client_id] = _silent(reported, self._now_s())
         there = {client_id for there_s in self._there_s.values() for client_id in there_s}
-        self._told = {client_id: told for client_id, told in self._told.items() if client_id in there}
+        self._reported = {client_id: reported for client_id, reported in self._reported.items() if client_id in there}
 
     async def _ask(self, gate: asyncio.Semaphore, address: str, client_id: str) -> None:
         async with gate:
@@ -147,11 +147,11 @@ class RetryGuard:
             return  # Go's clients answer this for some seconds after their first messages
         # Pull clients lock nothing, and do not report this property.
         is_orderly = info.properties.get("PROP_CONSUMEORDERLY", "false").lower() == "true"
-        now_s, before = self._now_s(), self._told.get(client_id)
+        now_s, before = self._now_s(), self._reported.get(client_id)
         held_at_s = {} if before is None else {**before.held_at_s}
         if is_orderly:
             held_at_s |= dict.fromkeys((mq.broker_name for mq in info.process_queues), now_s)
-        self._told[client_id] = MemberReport(now_s, is_orderly, held_at_s)
+        self._reported[client_id] = MemberReport(now_s, is_orderly, held_at_s)
 
     def _tell(self, verdict: RetryPermission) -> None:
         """Report a group with both kinds of members once, and each member that does not report its kind once."""

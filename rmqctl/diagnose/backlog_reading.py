@@ -57,7 +57,7 @@ async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, 
     hidden = [name for name in popped if settings.ok[name].get("popConsumerKVServiceEnable") == "true"]
     rows = {row.mq: row for row in facts.rows if row.lag and row.mq.broker_name in settings.ok}
     # Messages are popped from masters only.
-    moving = [] if facts.is_popping else [name for name, told in settings.ok.items() if told.get(_SLAVES) == "true"]
+    moving = [] if facts.is_popping else [name for name, config in settings.ok.items() if config.get(_SLAVES) == "true"]
     masters = {name: address for name in moving if (address := brokers[name].master_address) is not None}
 
     async def unrevived(name: str) -> UnrevivedRecords:

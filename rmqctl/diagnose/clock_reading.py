@@ -40,33 +40,33 @@ async def measure_clocks(
     }
     answers = await ask_all(addresses, lambda name: measure_clock(client, addresses[name]))
     members = [
-        WatchedMember(facts.group, client_id, address, _told(facts, client_id, later.get(facts.group, {})))
+        WatchedMember(facts.group, client_id, address, _reported(facts, client_id, later.get(facts.group, {})))
         for facts, reading in zip(every, readings, strict=True)
         for client_id, address in _through(reading).items()
         if client_id in facts.running
     ]
     watched = await watch_members(client, members, is_probe=is_probe)
     looks = {(member.group, member.client_id): answers for member, answers in zip(members, watched, strict=True)}
-    untold = {name: "no time in its answer" for name, skew in answers.ok.items() if skew is None}
-    untold |= {name: error.sentence for name, error in answers.failed.items()}
+    unreported = {name: "no time in its answer" for name, skew in answers.ok.items() if skew is None}
+    unreported |= {name: error.sentence for name, error in answers.failed.items()}
     skews = {name: skew for name, skew in answers.ok.items() if skew is not None}
     measured = []
     for facts, reading in zip(every, readings, strict=True):
         own = {name: skews[name] for name in reading.views if name in skews}
-        told = {
+        reported = {
             client_id: looks[facts.group, client_id] for client_id in facts.running if (facts.group, client_id) in looks
         }
         clocks = GroupClocks(
             own,
-            measure_members(told, facts.rows, own),
-            {name: untold[name] for name in reading.views if name in untold},
+            measure_members(reported, facts.rows, own),
+            {name: unreported[name] for name in reading.views if name in unreported},
         )
         measured.append(replace(facts, clocks=clocks) if facts.is_online else facts)
     return measured
 
 
-def _told(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo]) -> tuple[RunningInfo, ...]:
-    return tuple(told[client_id] for told in (facts.running, later) if client_id in told)
+def _reported(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo]) -> tuple[RunningInfo, ...]:
+    return tuple(reported[client_id] for reported in (facts.running, later) if client_id in reported)
 
 
 def _through(reading: GroupReading) -> dict[str, str]:

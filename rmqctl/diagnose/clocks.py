@@ -76,20 +76,20 @@ def measure_members(
     return {client_id: member_clock(answers, consumed.get(client_id, ())) for client_id, answers in looks.items()}
 
 
-def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iterator[ConsumedMessage]:
+def _consumed(row: QueueProgress, info: RunningInfo, broker: SkewBounds) -> Iterator[ConsumedMessage]:
     """Return when a member finished the last message before the stored offset, if it has passed that offset itself.
 
     A member never consumes messages that its filter leaves out, but it pulls again after passing them.
     """
-    held, stored_at_ms = told.process_queues.get(row.mq), row.last_timestamp_ms
+    held, stored_at_ms = info.process_queues.get(row.mq), row.last_timestamp_ms
     if held is None or held.dropped or stored_at_ms is None or row.consumer_offset is None:
         return
     if held.commit_offset is None or held.commit_offset < row.consumer_offset:
         return
-    takes_all = any(each.topic == row.mq.topic and each.filter_key == ("TAG", "*") for each in told.subscriptions)
+    takes_all = any(each.topic == row.mq.topic and each.filter_key == ("TAG", "*") for each in info.subscriptions)
     if takes_all and held.last_consume_at_ms is not None:
         yield ConsumedMessage(held.last_consume_at_ms, stored_at_ms, broker)
-    interval_ms = member_settings(told).pull_interval_ms
+    interval_ms = member_settings(info).pull_interval_ms
     if held.last_pull_at_ms is not None and interval_ms is not None:
         yield ConsumedMessage(held.last_pull_at_ms + interval_ms, stored_at_ms, broker)
 

@@ -144,8 +144,8 @@ async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> 
     codes = [read.command.code for read in refused]
     measured = {"refusedCodes": codes}
     if len(refused) == read_count:
-        told = server.error or NotAuthorisedError(f"{server.probe.address} refuses every read.")
-        return CheckResult("rights", name, Status.FAIL, f"all reads are refused, {how}", told.hint, measured, told)
+        why = server.error or NotAuthorisedError(f"{server.probe.address} refuses every read.")
+        return CheckResult("rights", name, Status.FAIL, f"all reads are refused, {how}", why.hint, measured, why)
     wanted = "; ".join(sorted({read.right for read in refused}))
     lost = ", ".join(dict.fromkeys(part for read in refused for part in read.commands.split(", ")))
     found = f"{len(refused)} of {read_count} reads are refused, {how} ({', '.join(map(str, codes))})"

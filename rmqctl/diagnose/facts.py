@@ -164,8 +164,8 @@ class GroupFacts(Struct, frozen=True):
 
         Brokers keep the model of the last heartbeat, which alternates where members differ (MEM003).
         """
-        told = {found.message_model for found in self.connections.values() if found is not None}
-        return BROADCASTING in told | {info.properties.get("messageModel") for info in self.running.values()}
+        reported = {found.message_model for found in self.connections.values() if found is not None}
+        return BROADCASTING in reported | {info.properties.get("messageModel") for info in self.running.values()}
 
     @property
     def is_popping(self) -> bool:
@@ -198,8 +198,8 @@ class GroupFacts(Struct, frozen=True):
 
     def consume_types(self) -> dict[str, str]:
         """Return the consume type that members report (push or pull), by client id."""
-        told = ((client_id, info.properties.get("PROP_CONSUME_TYPE")) for client_id, info in self.running.items())
-        return {client_id: consume_type for client_id, consume_type in told if consume_type}
+        reported = ((client_id, info.properties.get("PROP_CONSUME_TYPE")) for client_id, info in self.running.items())
+        return {client_id: consume_type for client_id, consume_type in reported if consume_type}
 
     def holders(self) -> frozenset[str]:
         """Return the members that report which queues they hold: push consumers, and others that report a queue."""

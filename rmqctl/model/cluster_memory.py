@@ -63,6 +63,6 @@ class Sightings(Struct):
     brokers: dict[str, SeenBroker] = field(default_factory=dict)
     topics: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
     # What all brokers of the cluster reported of topics, without a request for their routes.
-    told: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
+    reported: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     has_missing: bool = False

@@ -35,7 +35,7 @@ class WatchedMember(Struct, frozen=True):
     group: str
     client_id: str
     address: str
-    told: tuple[RunningInfo, ...]
+    reported: tuple[RunningInfo, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,7 +85,7 @@ class _Turns:
 async def _watch(
     client: Client, member: WatchedMember, gates: Mapping[str, asyncio.Semaphore], turns: _Turns, until_s: float | None
 ) -> tuple[RunningInfo, ...]:
-    looks = list(member.told)
+    looks = list(member.reported)
     window: tuple[int, int] | None = None
     alike_count = 0
     while True:

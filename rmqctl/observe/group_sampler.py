@@ -156,13 +156,13 @@ class GroupSampler:
 
     async def _sample_members(self, connected: _MemberAnswers, *, with_queues: bool) -> MembersSample:
         through = addresses_of(connected.ok.values())
-        told = await self._ask_members(through) if with_queues else Answers[str, RunningInfo]({}, {})
-        proxies, failures = Proxies.ABSENT, _failures(connected, told)
+        reported = await self._ask_members(through) if with_queues else Answers[str, RunningInfo]({}, {})
+        proxies, failures = Proxies.ABSENT, _failures(connected, reported)
         if not through:
             proxies, proxy_failures = await self._find_proxies(self._client, connected.ok)
             failures += proxy_failures
         unseen = unseen_reason(connected.failed.values(), proxies)
-        silent_ids = tuple(sorted(set(through) - set(told.ok))) if with_queues else ()
+        silent_ids = tuple(sorted(set(through) - set(reported.ok))) if with_queues else ()
         unowned = Unknown.CLIENT_SILENT if silent_ids else Unknown.NOT_ASSIGNED
         if not through:
             unowned = unseen or Unknown.NO_MEMBERS
@@ -170,18 +170,18 @@ class GroupSampler:
             unowned = Unknown.NOT_REPORTED
         found = [connections for _, connections in connected.ok.values() if connections is not None]
         subscribed = {topic for connections in found for topic in connections.subscriptions}
-        subscribed.update(item.topic for info in told.ok.values() for item in info.subscriptions)
+        subscribed.update(item.topic for info in reported.ok.values() for item in info.subscriptions)
         return MembersSample(
             state=group_state(unseen, has_members=bool(through)),
             client_ids=tuple(sorted(through)),
             silent_ids=silent_ids,
-            running=told.ok,
+            running=reported.ok,
             unowned=unowned,
             is_popping=any(each.consume_type == CONSUME_POP for each in found),
             is_broadcasting=any(each.message_model == BROADCASTING for each in found),
             forgetful=_forgetful(found),
             subscribed=frozenset(subscribed),
-            knows_topics=bool(through) and unseen is None and len(told.ok) == len(through),
+            knows_topics=bool(through) and unseen is None and len(reported.ok) == len(through),
             failures=tuple(failures),
         )
 
@@ -240,7 +240,9 @@ class GroupSampler:
 
         asked = [client_id for client_id in through if self._silent_until_s.get(client_id, now_s) <= now_s]
         answers = await ask_all(asked, ask)
-        return Answers({name: told for name, told in answers.ok.items() if told is not None}, answers.failed)
+        return Answers(
+            {name: reported for name, reported in answers.ok.items() if reported is not None}, answers.failed
+        )
 
     async def _ask_member(self, client_id: str, address: str) -> RunningInfo:
         await self._pace.turn(
@@ -282,10 +284,10 @@ def _forgetful(connected: Sequence[GroupConnections]) -> frozenset[str]:
     return frozenset(member.client_id for member in members if member.language == _FORGETFUL)
 
 
-def _failures(connected: _MemberAnswers, told: Answers[str, RunningInfo]) -> list[Failure]:
+def _failures(connected: _MemberAnswers, reported: Answers[str, RunningInfo]) -> list[Failure]:
     return [
         *(Failure(broker.broker_name, "members", error) for broker, error in connected.failed.items()),
-        *(Failure(None, f"running info of {client_id}", error) for client_id, error in told.failed.items()),
+        *(Failure(None, f"running info of {client_id}", error) for client_id, error in reported.failed.items()),
     ]
 
 
@@ -319,10 +321,10 @@ def _queue_sample(mq: MessageQueue, stored: _StoredAnswers, members: MembersSamp
     )
 
 
-def _owner(client_id: str, mq: MessageQueue, told: RunningInfo, *, may_forget: bool) -> OwnerSample:
-    held = told.process_queues[mq]
+def _owner(client_id: str, mq: MessageQueue, info: RunningInfo, *, may_forget: bool) -> OwnerSample:
+    held = info.process_queues[mq]
     # An orderly consumer renews its locks every 20 s, so its lock time is not when it got the queue.
-    is_concurrent = told.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
+    is_concurrent = info.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
     return OwnerSample(
         client_id=client_id,
         commit_offset=held.commit_offset,

@@ -59,8 +59,8 @@ async def scan_pops(
     }  # fmt: skip
     hindrances = {
         name: found
-        for name, told in settings.ok.items()
-        if (found := find_hindrance(told, is_orderly=name in in_order, older_than_ms=older_than_ms)) is not None
+        for name, config in settings.ok.items()
+        if (found := find_hindrance(config, is_orderly=name in in_order, older_than_ms=older_than_ms)) is not None
     }
     readable = [name for name in settings.ok if hindrances.get(name) in (None, PopHindrance.IN_MEMORY)]
     logs = await ask_all(readable, lambda name: read_pop_log(client, client.require_master(brokers[name]), name, group))

@@ -167,20 +167,20 @@ async def conclude_scans(
     `with_pops`: also find popped messages that are not acknowledged, by reading the brokers' check-points.
     """
     for_ms = _between_ms(first, last)
-    told = {
+    reports = {
         client_id: report_of(client_id, info, _now_of(client_id, first, last))
         for client_id, info in last.reading.running.ok.items()
     }
     holders = _holders(last.reading.running.ok)
     watched = {
-        (mq, client_id): _watch(mq, client_id, first, last, for_ms, None if client_id is None else told[client_id])
+        (mq, client_id): _watch(mq, client_id, first, last, for_ms, None if client_id is None else reports[client_id])
         for mq in last.rows
         for client_id in holders.get(mq, (None,))
     }
     still = {key: each.motion for key, each in watched.items() if each.motion in (Motion.RESTS, Motion.IDLES)}
     heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
     resting = {client_id for (_, client_id), motion in still.items() if motion is Motion.RESTS and client_id}
-    asked = {client_id: told[client_id].settings for client_id in sorted(resting)}
+    asked = {client_id: reports[client_id].settings for client_id in sorted(resting)}
     members = await fetch_member_threads(client, group, last.reading.views.values(), asked)
     hindrances: dict[str, RetryHindrance] = {}
     if any(_fails(last.reading.running.ok, key) for key in still):
@@ -190,9 +190,9 @@ async def conclude_scans(
     closed = await _closed_brokers(client, group, last) if Motion.IDLES in still.values() else frozenset[str]()
     types = {each.consume_type for each in last.reading.connections()}
     pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
-    queues = [_popped_row(last, for_ms, each, told) for each in pops.messages]
+    queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
     for (mq, client_id), each in watched.items():
-        member = None if client_id is None else told[client_id]
+        member = None if client_id is None else reports[client_id]
         holder = None if member is None else _holder(mq, member, members.get(member.client_id))
         head = heads.ok.get((mq, client_id))
         facts = _facts(
@@ -233,7 +233,7 @@ def _pops(row: QueueProgress, types: Collection[str]) -> bool:
     return row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types
 
 
-def _popped_row(last: GroupScan, for_ms: int, found: PoppedMessage, told: Mapping[str, HolderReport]) -> StuckQueue:
+def _popped_row(last: GroupScan, for_ms: int, found: PoppedMessage, reports: Mapping[str, HolderReport]) -> StuckQueue:
     mq = found.popped.mq
     row = last.rows.get(mq)
     if row is None:  # a retry topic of pops, which the look did not read
@@ -245,7 +245,7 @@ def _popped_row(last: GroupScan, for_ms: int, found: PoppedMessage, told: Mappin
     position = Position(row.consumer_offset, row.max_offset)
     watched = PositionPair(position, position, for_ms)
     # The record does not name the member; members of a group usually have the same settings.
-    settings = next((told[client_id].settings for client_id in (*row.client_ids, *told) if client_id in told), None)
+    settings = next((reports[name].settings for name in (*row.client_ids, *reports) if name in reports), None)
     return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
 
 
@@ -275,7 +275,12 @@ def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str 
 
 
 def _watch(
-    mq: MessageQueue, client_id: str | None, first: GroupScan, last: GroupScan, for_ms: int, told: HolderReport | None
+    mq: MessageQueue,
+    client_id: str | None,
+    first: GroupScan,
+    last: GroupScan,
+    for_ms: int,
+    report: HolderReport | None,
 ) -> PositionPair:
     def position(look: GroupScan) -> Position:
         row = look.rows.get(mq)
@@ -284,7 +289,7 @@ def _watch(
             return Position(None, None, held)
         return Position(row.consumer_offset, row.max_offset, held, row.min_offset, row.pull_offset)
 
-    return PositionPair(position(first), position(last), for_ms, None if told is None else told.settings.is_orderly)
+    return PositionPair(position(first), position(last), for_ms, None if report is None else report.settings.is_orderly)
 
 
 def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueueInfo | None:
@@ -337,10 +342,10 @@ def _now_of(client_id: str, first: GroupScan, last: GroupScan) -> int | None:
     return max(seen, default=None)
 
 
-def _holder(mq: MessageQueue, told: HolderReport, member: MemberThreads | None) -> Holder:
+def _holder(mq: MessageQueue, report: HolderReport, member: MemberThreads | None) -> Holder:
     if member is None:
-        return holder_of(mq, told, None, None)
-    return holder_of(mq, told, member.thread_count, None if member.threads is None else len(member.threads))
+        return holder_of(mq, report, None, None)
+    return holder_of(mq, report, member.thread_count, None if member.threads is None else len(member.threads))
 
 
 def _facts(
@@ -349,7 +354,7 @@ def _facts(
     mq: MessageQueue,
     watched: PositionPair,
     holder: Holder | None,
-    told: HolderReport | None,
+    report: HolderReport | None,
     head: FoundMessage | None,
     hindrance: RetryHindrance | None,
     types: Collection[str],
@@ -368,7 +373,7 @@ def _facts(
         is_pop=_pops(row, types),
         hides_pops=hides_pops,
         head_age_ms=None if message is None else _age_ms(client, row, head, message.stored_at_ms),
-        is_wanted=None if message is None else _passes(told, mq, message),
+        is_wanted=None if message is None else _passes(report, mq, message),
         can_pull=can_pull,
         retry_hindrance=hindrance,
     )
@@ -381,9 +386,9 @@ def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, store
     return max(0, client.clock.now_ms() - stored_at_ms)
 
 
-def _passes(told: HolderReport | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
+def _passes(report: HolderReport | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
     """Return whether a message matches the filter of its queue's holder; None when that is not known."""
-    subscriptions = () if told is None else told.info.subscriptions
+    subscriptions = () if report is None else report.info.subscriptions
     subscription = next((each for each in subscriptions if each.topic == mq.topic), None)
     if subscription is None:
         return None

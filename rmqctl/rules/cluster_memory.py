@@ -228,7 +228,7 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
             continue  # its brokers cannot be learned now
         kept = {name: each for name, each in topics.get(topic, {}).items() if name not in seen.brokers}
         topics[topic] = kept | by_broker
-    for topic, by_broker in seen.told.items():
+    for topic, by_broker in seen.reported.items():
         if topic in topics or not seen.has_missing:
             topics[topic] = topics.get(topic, {}) | by_broker
     for topic, counts in seen.held.items():

@@ -85,8 +85,8 @@ def _pending(reason: str, is_final: bool = False) -> WriteVerdict:
 
 def push_quiet_s(written: Collection[WrittenOffset]) -> float:
     """Return how long clients may pause, in s: each broker pushes for each topic; 0 where nothing is pushed."""
-    told = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
-    return _PUSH_S + NEXT_PUSH_S * (len(told) - 1) if told else 0.0
+    pushed = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
+    return _PUSH_S + NEXT_PUSH_S * (len(pushed) - 1) if pushed else 0.0
 
 
 def judge(

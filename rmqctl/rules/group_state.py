@@ -27,10 +27,10 @@ def agreed(values: Iterable[_T]) -> _T | None:
 
 def reason_of(errors: Iterable[RmqctlError]) -> Unknown:
     """Return why brokers reported nothing: they refused, are not registered, or (some of them) did not answer."""
-    told = list(errors)
-    if told and all(isinstance(error, NotRegisteredError) for error in told):
+    all_errors = list(errors)
+    if all_errors and all(isinstance(error, NotRegisteredError) for error in all_errors):
         return Unknown.BROKER_NOT_REGISTERED
-    is_refused = all(isinstance(error, NotAuthorisedError) for error in told)
+    is_refused = all(isinstance(error, NotAuthorisedError) for error in all_errors)
     return Unknown.NOT_AUTHORISED if is_refused else Unknown.BROKER_UNREACHABLE
 
 

@@ -102,7 +102,7 @@ def target_note(order: TimeOrder) -> str:
     }[order]
 
 
-def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) -> Iterator[Consequence]:
+def describe_clocks(skews: Mapping[str, SkewBounds], unreported: Collection[str]) -> Iterator[Consequence]:
     """Describe how this machine's clock differs from the brokers', by which times back from now are counted."""
     far = {name: skew.middle_ms for name, skew in sorted(skews.items()) if skew.exceeds(_SKEW_LIMIT_MS)}
     if far:
@@ -113,7 +113,7 @@ def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) ->
         text = f"The clock of this machine is {said}. The time is counted back from the brokers' clock."
         yield Consequence(CLOCK_SKEW, text)
     if not skews:
-        text = f"{listed(sorted(untold))} did not report the time: it is counted back from this machine's clock."
+        text = f"{listed(sorted(unreported))} did not report the time: it is counted back from this machine's clock."
         yield Consequence("CLOCK_UNKNOWN", text)
     elif max(skew.low_ms for skew in skews.values()) - min(skew.high_ms for skew in skews.values()) > _SKEW_LIMIT_MS:
         middles_ms = {name: skew.middle_ms for name, skew in sorted(skews.items())}

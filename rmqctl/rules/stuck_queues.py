@@ -81,8 +81,8 @@ class Position(Struct, frozen=True):
     @property
     def next_offset(self) -> int | None:
         """The offset up to which all messages are consumed: the member's own, which it commits within 5 s."""
-        told = (self.consumer_offset, self.commit_offset)
-        return max((offset for offset in told if offset is not None), default=None)
+        reported = (self.consumer_offset, self.commit_offset)
+        return max((offset for offset in reported if offset is not None), default=None)
 
     @property
     def behind(self) -> int | None:

@@ -31,7 +31,7 @@ class DataVersion:
 NEVER_CHANGED = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 
 
-def read_version(profile: Profile, told: dict[str, Any]) -> dict[str, int]:
+def read_version(profile: Profile, reported: dict[str, Any]) -> dict[str, int]:
     """Return a DataVersion with the fields that this release compares."""
     names = ("counter", "timestamp", "stateVersion") if profile.is_5 else ("counter", "timestamp")
-    return {name: int(told.get(name, 0)) for name in names}
+    return {name: int(reported.get(name, 0)) for name in names}

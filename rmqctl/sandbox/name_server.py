@@ -110,32 +110,40 @@ class NameServer:
         for live in self._live.values():
             live.heard_at_s += seconds
 
-    def register(self, told: Registration) -> bool:
+    def register(self, registration: Registration) -> bool:
         """Register a broker; return whether it was accepted.
 
         Topics are added and changed; a topic that the broker no longer lists stays. The topics of slaves are ignored,
         except, since 5.0, for the slave with the lowest id of its broker name. 5.x rejects an unknown replica that
         has exactly one topic: its broker name remains, without an address.
         """
-        entry = self.brokers.get(told.broker_name)
+        entry = self.brokers.get(registration.broker_name)
         is_first = entry is None
         if entry is None:
-            entry = self.brokers[told.broker_name] = RegisteredBroker(told.cluster, told.broker_name)
+            entry = self.brokers[registration.broker_name] = RegisteredBroker(
+                registration.cluster, registration.broker_name
+            )
         entry.addresses = {
             number: address for number, address in entry.addresses.items()
-            if address != told.address or number == told.broker_id
+            if address != registration.address or number == registration.broker_id
         }  # fmt: skip
-        is_first |= told.broker_id not in entry.addresses
-        if self.profile.is_5 and told.broker_id not in entry.addresses and len(told.topics) == 1:
+        is_first |= registration.broker_id not in entry.addresses
+        if self.profile.is_5 and registration.broker_id not in entry.addresses and len(registration.topics) == 1:
             return False
-        entry.addresses[told.broker_id] = told.address
-        if told.broker_id == MASTER_ID or (told.is_acting_known and told.broker_id == min(entry.addresses)):
-            is_changed = is_first or self.has_changed(told.cluster, told.address, told.version)
-            for name, topic in told.topics.items():
+        entry.addresses[registration.broker_id] = registration.address
+        if registration.broker_id == MASTER_ID or (
+            registration.is_acting_known and registration.broker_id == min(entry.addresses)
+        ):
+            is_changed = is_first or self.has_changed(registration.cluster, registration.address, registration.version)
+            for name, topic in registration.topics.items():
                 if is_changed or (self.profile.is_5 and name not in entry.topics):
                     entry.topics[name] = topic
-        self._live[told.cluster, told.address] = _Live(
-            told.version, self.clock.monotonic_s(), told.timeout_s, told.ha_address, told.channel
+        self._live[registration.cluster, registration.address] = _Live(
+            registration.version,
+            self.clock.monotonic_s(),
+            registration.timeout_s,
+            registration.ha_address,
+            registration.channel,
         )
         return True
 
@@ -164,11 +172,11 @@ class NameServer:
         if live is not None:
             live.heard_at_s = self.clock.monotonic_s()
 
-    def master_of(self, told: Registration) -> tuple[str, str] | None:
+    def master_of(self, registration: Registration) -> tuple[str, str] | None:
         """Return the HA address and the address of a slave's master, or None when there is no master."""
-        address = self.brokers[told.broker_name].addresses.get(MASTER_ID)
-        live = None if address is None else self._live.get((told.cluster, address))
-        if told.broker_id == MASTER_ID or address is None or live is None:
+        address = self.brokers[registration.broker_name].addresses.get(MASTER_ID)
+        live = None if address is None else self._live.get((registration.cluster, address))
+        if registration.broker_id == MASTER_ID or address is None or live is None:
             return None
         return live.ha_address, address
 

@@ -26,10 +26,10 @@ def listed(items: Iterable[object], shown: int = 3) -> str:
     return ", ".join(every[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
-def by_value(told: Iterable[tuple[str, Any]]) -> dict[Any, list[str]]:
+def by_value(pairs: Iterable[tuple[str, Any]]) -> dict[Any, list[str]]:
     """Return the clients that have each value, sorted by value; unknown values are left out."""
     holders: dict[Any, list[str]] = {}
-    for client_id, value in told:
+    for client_id, value in pairs:
         if value is not None:
             holders.setdefault(value, []).append(client_id)
     return dict(sorted(holders.items()))

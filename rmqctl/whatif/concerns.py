@@ -41,7 +41,7 @@ def find_concerns(
     live = snapshot.live
     return (
         *_shares(later, outcome),
-        *(_untold(live, own_error) if live is not None else ()),
+        *(_unreported(live, own_error) if live is not None else ()),
         *(_group(live, snapshot, outcome, match) if live is not None else ()),
         *(_cost(live, snapshot, changes, outcome) if live is not None else ()),
         *_advice(outcome, most_moved_count),
@@ -65,7 +65,7 @@ def _shares(later: GroupSnapshot, outcome: TrialOutcome) -> Iterator[Concern]:
         yield Concern("IDLE_CLIENTS", text)
 
 
-def _untold(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
+def _unreported(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
     """Find missing reports, so that assumptions replace them."""
     if live.silent_brokers:
         text = "clients that no other broker lists are missing here, and the moves of its queues are unknown."
@@ -169,17 +169,17 @@ def _starts(live: LiveGroup, snapshot: GroupSnapshot, outcome: TrialOutcome) -> 
     (ConsumerManageProcessor.queryConsumerOffset); whether it does is not visible from outside.
     """
     unless = "unless its broker still has the first message in memory"
-    untold = "" if live.consume_from_where is not None else " (if the clients start there, which is unknown)"
+    if_unknown = "" if live.consume_from_where is not None else " (if the clients start there, which is unknown)"
     fresh = [mq for mq in outcome.added if not mq.topic.startswith(RETRY_PREFIX)]
     if fresh:
         text = f"messages that arrive before the group sees it (up to {_NEW_QUEUE_UNSEEN_S} s) are skipped, {unless}."
         hint = "Store offset 0 for new queues first to avoid that."
-        start = f"would start at the end{untold}"
+        start = f"would start at the end{if_unknown}"
         yield Concern("NEW_QUEUES_START_LAST", f"{counted(len(fresh), 'new queue')} {start}: {text} {hint}")
     moved = {move.mq for move in outcome.moved}
     skipped = [mq for mq in _never_committed(live, snapshot) if mq in moved]
     if skipped:
-        text = f"the new owner starts at its end{untold}, and skips its messages, {unless}."
+        text = f"the new owner starts at its end{if_unknown}, and skips its messages, {unless}."
         yield Concern("MOVED_QUEUES_START_LAST", f"No offset is stored for {listed(skipped)}: {text}")
 
 

@@ -36,7 +36,7 @@ def _already(found: Readonly, others: Mapping[str, OtherBroker]) -> Iterator[Con
         missing = f" {_named(found.missing_names)} should be registered too." if found.missing_names else ""
         text = f"Broker {name} is the only{registered} broker of cluster {found.broker.cluster}.{missing}"
         yield Concern("ONLY_BROKER", text)
-    lacking = sorted(other for other, told in others.items() if told.is_writable is False)
+    lacking = sorted(other for other, reported in others.items() if reported.is_writable is False)
     if lacking:
         yield Concern("OTHERS_READ_ONLY", f"Other brokers without write permission: {_named(lacking)}.")
 

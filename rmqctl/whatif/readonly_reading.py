@@ -61,14 +61,14 @@ class BrokerReading(Struct, frozen=True):
         client_ids = {member.client_id for member in connections.members} if connections is not None else set()
         every_id = client_ids | self._ids_elsewhere(group)
         silent_at = [error for (each, _), error in self.seen_elsewhere.failed.items() if each == group]
-        untold = [*self.configs.failed.values(), *silent_at]
-        untold += [self.seen.failed[group]] if group in self.seen.failed else []
-        unseen = unseen_reason(untold, self.proxies)
+        unreported = [*self.configs.failed.values(), *silent_at]
+        unreported += [self.seen.failed[group]] if group in self.seen.failed else []
+        unseen = unseen_reason(unreported, self.proxies)
         state = group_state(unseen, has_members=bool(every_id))
-        told = reported_mode(connections) if connections is not None else None
-        asked = client_ids if told is None else set()
+        reported = reported_mode(connections) if connections is not None else None
+        asked = client_ids if reported is None else set()
         infos = [info for client_id in asked if (info := self.running.ok.get((group, client_id))) is not None]
-        modes = [told] if told is not None else [member_mode(info, topics) for info in infos]
+        modes = [reported] if reported is not None else [member_mode(info, topics) for info in infos]
         silent = Unknown.NOT_REPORTED if None in modes else None
         return GroupView(
             group=group,
@@ -85,8 +85,8 @@ class BrokerReading(Struct, frozen=True):
         )
 
     def _ids_elsewhere(self, group: str) -> set[str]:
-        told = [found for (each, _), found in self.seen_elsewhere.ok.items() if each == group and found is not None]
-        return {member.client_id for found in told for member in found.members}
+        reported = [found for (each, _), found in self.seen_elsewhere.ok.items() if each == group and found is not None]
+        return {member.client_id for found in reported for member in found.members}
 
     def connections(self, group: str) -> GroupConnections | None:
         """Return a group's connections to the broker, None without any and when the broker did not report them."""
@@ -131,8 +131,8 @@ class BrokerReading(Struct, frozen=True):
         ]
         failures += _first(name, {f"members of {group}": error for group, error in self.seen.failed.items()})
         for other in self.brokers:
-            untold = {group: error for (group, at), error in self.seen_elsewhere.failed.items() if at == other}
-            failures += _first(other, {f"members of {group}": error for group, error in untold.items()})
+            unreported = {group: error for (group, at), error in self.seen_elsewhere.failed.items() if at == other}
+            failures += _first(other, {f"members of {group}": error for group, error in unreported.items()})
         silent = {f"running info of {client_id}": error for (_, client_id), error in self.running.failed.items()}
         routes = {f"route of {RETRY_PREFIX}{group}": error for group, error in self.retry_routes.failed.items()}
         routes |= {f"route of {topic}": error for topic, error in self.topic_routes.failed.items()}

@@ -31,8 +31,8 @@ async def _fetch_expected(client: Client) -> ClusterInfo:
     except RmqctlError:
         return cluster
     topics = names if len(names) <= _MOST_ROUTES else [_EVERYWHERE]
-    told = [address for address in client.name_servers if address not in client.name_server_views.silent]
-    places = [(address, topic) for address in told for topic in topics]
+    answering = [address for address in client.name_servers if address not in client.name_server_views.silent]
+    places = [(address, topic) for address in answering for topic in topics]
     answers = await ask_all(places, lambda place: client.route_at(*place))
     expected = with_routed_brokers(cluster, [route for route in answers.ok.values() if route is not None])
     client.map_addresses(expected.brokers)

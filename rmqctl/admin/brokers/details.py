@@ -48,7 +48,7 @@ class BrokerDetails(Struct, frozen=True):
     failures: tuple[Failure, ...]
 
 
-class _Told(Struct, frozen=True):
+class _Report(Struct, frozen=True):
     """The answers of one replica."""
 
     ordinal: int
@@ -72,8 +72,8 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
     answers = await ask_any(addresses, lambda broker_id: _ask(client, addresses[broker_id]))
     master = answers.ok.get(MASTER_ID)
     replicas = [
-        _details(broker, broker_id, addresses[broker_id], told, master)
-        if (told := answers.ok.get(broker_id)) is not None
+        _details(broker, broker_id, addresses[broker_id], report, master)
+        if (report := answers.ok.get(broker_id)) is not None
         else ReplicaDetails(broker, broker_id, addresses[broker_id], error=answers.failed[broker_id])
         for broker_id in addresses
     ]
@@ -99,23 +99,25 @@ def _find(cluster: ClusterInfo, wanted: str, address: str | None) -> tuple[Broke
     return broker, {broker_id: at for broker_id, at in sorted(broker.addresses.items()) if one is None or at == one}
 
 
-async def _ask(client: Client, address: str) -> _Told:
+async def _ask(client: Client, address: str) -> _Report:
     """Ask only once: a 5.4.0 broker needs 0.1 s of CPU to build its runtime table."""
     runtime, config = await asyncio.gather(
         client.ask(address, headers.get_broker_runtime()), client.ask(address, headers.get_broker_config())
     )
-    return _Told(runtime.version, bodies.decode_key_values(runtime.body), bodies.decode_properties_text(config.body))
+    return _Report(runtime.version, bodies.decode_key_values(runtime.body), bodies.decode_properties_text(config.body))
 
 
-def _details(broker: BrokerData, broker_id: int, address: str, told: _Told, master: _Told | None) -> ReplicaDetails:
-    runtime = read_runtime(told.table, message_delay_level=told.config.get("messageDelayLevel"))
+def _details(
+    broker: BrokerData, broker_id: int, address: str, report: _Report, master: _Report | None
+) -> ReplicaDetails:
+    runtime = read_runtime(report.table, message_delay_level=report.config.get("messageDelayLevel"))
     return ReplicaDetails(
         broker=broker,
         broker_id=broker_id,
         address=address,
-        version=plain_version(runtime.version or version_name(told.ordinal)),
+        version=plain_version(runtime.version or version_name(report.ordinal)),
         runtime=runtime,
-        table=dict(sorted(told.table.items())),
-        config=redacted(told.config),
-        differences=differing(master.config, told.config) if master is not None and broker_id != MASTER_ID else None,
+        table=dict(sorted(report.table.items())),
+        config=redacted(report.config),
+        differences=differing(master.config, report.config) if master is not None and broker_id != MASTER_ID else None,
     )

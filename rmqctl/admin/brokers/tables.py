@@ -19,7 +19,7 @@ def note_configs(client: Client, tables: Mapping[BrokerData, Mapping[str, TopicC
     for broker, table in tables.items():
         for topic, config in table.items():
             seen = SeenQueues(config.read_queue_count, config.write_queue_count, config.perm, now_ms)
-            client.sightings.told.setdefault(topic, {})[broker.broker_name] = seen
+            client.sightings.reported.setdefault(topic, {})[broker.broker_name] = seen
 
 
 async def fetch_configs(client: Client, brokers: Mapping[str, BrokerData]) -> Answers[str, dict[str, GroupConfig]]:

@@ -162,7 +162,7 @@ async def _add_retention(
         [broker for broker in tables if broker.broker_name in names],
         lambda broker: fetch_retention_ms(client, broker),
     )
-    kept_ms = {broker.broker_name: told for broker, told in answers.ok.items()}
+    kept_ms = {broker.broker_name: kept for broker, kept in answers.ok.items()}
     for found in held.values():
         found[:] = [replace(each, retention_ms=kept_ms.get(each.broker_name)) for each in found]
     return [Failure(broker.broker_name, "retention", error) for broker, error in answers.failed.items()]

@@ -48,11 +48,11 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     Raises NotFoundError for a pattern that matches none, and the brokers' error when none of them answers.
     """
     cluster = await fetch_whole_cluster(client)
-    told = await ask_all(cluster.brokers, lambda broker: fetch_tables(client, broker))
-    if not told.ok:
-        raise none_answered((broker.broker_name, error) for broker, error in told.failed.items())
-    tables = Answers({broker: table for broker, (table, _) in told.ok.items()}, told.failed)
-    topic_failures = [failure for _, failure in told.ok.values() if failure is not None]
+    reported = await ask_all(cluster.brokers, lambda broker: fetch_tables(client, broker))
+    if not reported.ok:
+        raise none_answered((broker.broker_name, error) for broker, error in reported.failed.items())
+    tables = Answers({broker: table for broker, (table, _) in reported.ok.items()}, reported.failed)
+    topic_failures = [failure for _, failure in reported.ok.values() if failure is not None]
     names = {name for table in tables.ok.values() for name in table.names}
     if patterns:
         # System groups that are named are shown.

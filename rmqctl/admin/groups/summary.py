@@ -194,8 +194,8 @@ def summarise(
     connected = facts.connected(name)
     connections = {(member.client_id, member.client_address): member for item in connected for member in item.members}
     client_ids = {client_id for client_id, _ in connections}
-    untold = [facts.members.failed[broker, name] for broker in tables if (broker, name) in facts.members.failed]
-    unseen = unseen_reason([*facts.failed.values(), *untold], proxies)
+    unreported = [facts.members.failed[broker, name] for broker in tables if (broker, name) in facts.members.failed]
+    unseen = unseen_reason([*facts.failed.values(), *unreported], proxies)
     state = group_state(unseen, has_members=bool(client_ids))
     subscribed = {topic for item in connected for topic in item.subscriptions}
     with_offsets = facts.stored_topics(name)

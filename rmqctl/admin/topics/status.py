@@ -81,7 +81,7 @@ class TopicStatus(Struct, frozen=True):
     lite_groups: tuple[str, ...] = ()
 
 
-class _Told(Struct, frozen=True):
+class _Report(Struct, frozen=True):
     """The answers of one broker that has the topic."""
 
     stats: TopicStats
@@ -93,8 +93,8 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
     """Return a topic's status on all brokers. Raises NotFoundError, and the brokers' error when none answers."""
     cluster, route = await asyncio.gather(fetch_cluster(client), find_route(client, topic))
     answers = await ask_any(cluster.brokers, lambda broker: _ask_broker(client, broker, topic))
-    told = {broker: found for broker, found in answers.ok.items() if found is not None}
-    if not told and route is None:
+    reported = {broker: found for broker, found in answers.ok.items() if found is not None}
+    if not reported and route is None:
         raise await _not_found(client, topic, answers)
     in_route = {data.broker_name: data for data in (*route.queue_data, *route.missing)} if route is not None else {}
     # A registered broker that failed and that the route does not name has no queues of this topic.
@@ -106,15 +106,15 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
     for name in set(in_route) - {broker.broker_name for broker in cluster.brokers}:
         failed[name] = UnreachableError(name, "the route names it, but the name server does not list its address")
     failures = [Failure(name, "topic", error) for name, error in sorted(failed.items())]
-    earliest = await _fetch_earliest(client, topic, told, failures)
-    queues = [row for broker, found in told.items() for row in _queues(topic, broker, found, earliest)]
+    earliest = await _fetch_earliest(client, topic, reported, failures)
+    queues = [row for broker, found in reported.items() for row in _queues(topic, broker, found, earliest)]
     queues += [
         row
         for name, error in failed.items()
         if name in in_route
         for row in _unknown_queues(topic, in_route[name], error)
     ]
-    brokers = [_broker_topic(broker.broker_name, found, in_route) for broker, found in told.items()]
+    brokers = [_broker_topic(broker.broker_name, found, in_route) for broker, found in reported.items()]
     is_unread = topic.startswith(RETRY_PREFIX) and not any(item.groups for item in brokers)
     having = {item.broker_name for item in brokers}
     brokers += [
@@ -129,16 +129,16 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         findings=tuple(_findings(answers, queues, in_route, route)),
         failures=(*failures, *slave_failures(client)),
         is_static=route is not None and route.is_static,
-        retry_group=await _fetch_retry_group(client, topic, told) if is_unread else None,
-        lite_groups=await _fetch_lite_groups(client, topic, told),
+        retry_group=await _fetch_retry_group(client, topic, reported) if is_unread else None,
+        lite_groups=await _fetch_lite_groups(client, topic, reported),
     )
 
 
-async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[BrokerData, _Told]) -> tuple[str, ...]:
+async def _fetch_lite_groups(client: Client, topic: str, reported: Mapping[BrokerData, _Report]) -> tuple[str, ...]:
     """Return the groups that are bound to a topic with lite topics, sorted; empty for other topics."""
-    if not any(each.config is not None and is_parent(each.config) for each in told.values()):
+    if not any(each.config is not None and is_parent(each.config) for each in reported.values()):
         return ()
-    tables = await fetch_configs(client, {broker.broker_name: broker for broker in told})
+    tables = await fetch_configs(client, {broker.broker_name: broker for broker in reported})
     configs = (config for table in tables.ok.values() for config in table.values())
     return tuple(sorted({config.group for config in configs if bound_topic([config]) == topic}))
 
@@ -154,28 +154,28 @@ def _may_be_missing(client: Client, topic: str, broker: BrokerData) -> bool:
     return broker.absence is not None and may_hold(topic, broker.broker_name, client.expectation)
 
 
-async def _not_found(client: Client, topic: str, answers: Answers[BrokerData, _Told | None]) -> RmqctlError:
+async def _not_found(client: Client, topic: str, answers: Answers[BrokerData, _Report | None]) -> RmqctlError:
     names = await client.topic_names()
     unread = by_broker_name(answers.failed) | await find_silent_servers(client, topic)
     return not_found(NotFoundError("Topic", topic, suggestions=closest(topic, names)), unread)
 
 
-async def _ask_broker(client: Client, broker: BrokerData, topic: str) -> _Told | None:
+async def _ask_broker(client: Client, broker: BrokerData, topic: str) -> _Report | None:
     stats, config, groups_answer = await asyncio.gather(
         fetch_topic_stats(client, broker, topic),
         fetch_topic_config(client, broker, topic),
         client.ask_broker(broker, headers.get_topic_groups(topic)),
     )
-    return None if stats is None else _Told(stats, config, bodies.decode_group_names(groups_answer.command.body))
+    return None if stats is None else _Report(stats, config, bodies.decode_group_names(groups_answer.command.body))
 
 
 async def _fetch_earliest(
-    client: Client, topic: str, told: Mapping[BrokerData, _Told], failures: list[Failure]
+    client: Client, topic: str, reported: Mapping[BrokerData, _Report], failures: list[Failure]
 ) -> Mapping[tuple[BrokerData, int], int | None]:
     """Read the store time of the oldest message of each queue with messages; the broker reads it from disk."""
     places = [
         (broker, queue_id)
-        for broker, found in told.items()
+        for broker, found in reported.items()
         for queue_id, offsets in found.stats.queues.items()
         if offsets.max_offset > offsets.min_offset
     ]
@@ -195,9 +195,9 @@ async def _fetch_earliest(
 
 
 def _queues(
-    topic: str, broker: BrokerData, told: _Told, earliest: Mapping[tuple[BrokerData, int], int | None]
+    topic: str, broker: BrokerData, report: _Report, earliest: Mapping[tuple[BrokerData, int], int | None]
 ) -> list[QueueStatus]:
-    config = told.config
+    config = report.config
     return [
         QueueStatus(
             mq=MessageQueue(topic, broker.broker_name, queue_id),
@@ -206,7 +206,7 @@ def _queues(
             is_read=None if config is None else config.is_readable and queue_id < config.read_queue_count,
             is_written=None if config is None else config.is_writable and queue_id < config.write_queue_count,
         )
-        for queue_id, offsets in told.stats.queues.items()
+        for queue_id, offsets in report.stats.queues.items()
     ]
 
 
@@ -217,18 +217,18 @@ def _unknown_queues(topic: str, data: QueueData, error: RmqctlError) -> list[Que
     ]
 
 
-def _broker_topic(name: str, told: _Told, in_route: Mapping[str, QueueData]) -> BrokerTopic:
-    return BrokerTopic(name, told.config, in_route.get(name), told.stats.put_tps, told.groups)
+def _broker_topic(name: str, report: _Report, in_route: Mapping[str, QueueData]) -> BrokerTopic:
+    return BrokerTopic(name, report.config, in_route.get(name), report.stats.put_tps, report.groups)
 
 
 def _findings(
-    answers: Answers[BrokerData, _Told | None],
+    answers: Answers[BrokerData, _Report | None],
     queues: list[QueueStatus],
     in_route: Mapping[str, QueueData],
     route: TopicRoute | None,
 ) -> list[TopicFinding]:
-    told = {broker.broker_name: found for broker, found in answers.ok.items()}
-    configs = {name: None if found is None else found.config for name, found in told.items()}
+    reported = {broker.broker_name: found for broker, found in answers.ok.items()}
+    configs = {name: None if found is None else found.config for name, found in reported.items()}
     found = config_findings(config for config in configs.values() if config is not None)
     if route is not None and route.missing:
         found.insert(0, TopicFinding.BROKER_MISSING)

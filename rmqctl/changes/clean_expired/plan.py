@@ -106,10 +106,10 @@ async def plan_cleaning(client: Client, scan: StuckScan, request: CleanRequest) 
     left = [each for each in chosen if each.progress.mq.broker_name not in refused]
     candidates, failures = await _read_all(client, found, [each for each in left if each.popped is None])
     popped, unsendable = pop_items(scan.group, [each for each in left if each.popped is not None], request.level)
-    untold, hidden = await find_unreported(client, found, names)
+    unreported, hidden = await find_unreported(client, found, names)
     failures += [
         *unsendable,
-        *untold.values(),
+        *unreported.values(),
         *(Failure(name, "stuck messages", error) for name, error in refused.items()),
     ]
     items = (*(_item(found, each, request) for each in sorted(candidates, key=lambda each: each.mq)), *popped)

@@ -69,8 +69,8 @@ class ReplayOutcome(Struct):
 
     def note_end(self, error: RmqctlError, planned_count: int) -> None:
         """Note what ended the run, and how many dead letters it did not reach."""
-        told_count = self.sent_count + self.dropped_count + self.refused_count + self.in_doubt_count
-        left_count = planned_count - told_count
+        settled_count = self.sent_count + self.dropped_count + self.refused_count + self.in_doubt_count
+        left_count = planned_count - settled_count
         if left_count > 0 or not self.failures:
             what = counted(left_count, "more dead letter") if left_count > 0 else "the rest"
             self.failures.append(Failure(None, what, error, Attempt.WRITE))
@@ -290,15 +290,18 @@ class Replay:
         )
 
     def _stored(self, request: ReplayRequest, answer: Command) -> None:
-        told = sends.decode_send(answer)
+        result = sends.decode_send(answer)
         count = len(request.rows)
         self._proven.add(request.place)
-        self._targets.stored(request.mq, told.queue_offset + count)
+        self._targets.stored(request.mq, result.queue_offset + count)
         self._done += map(
-            LedgerResult, request.rows, repeat(LedgerState.SENT), range(told.queue_offset, told.queue_offset + count)
+            LedgerResult,
+            request.rows,
+            repeat(LedgerState.SENT),
+            range(result.queue_offset, result.queue_offset + count),
         )
         self._count(request.mq.topic, count)
-        if told.status is not SendStatus.SEND_OK:
+        if result.status is not SendStatus.SEND_OK:
             self.outcome.unsafe_count += count
 
     def _count(self, topic: str, count: int) -> None:

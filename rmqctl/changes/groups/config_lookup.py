@@ -98,11 +98,11 @@ async def find_config(
     offsets = await ask_all(tables.ok, lambda name: fetch_group_table(client, chosen[name], group))
     connections = await ask_all(every, lambda name: fetch_connections(client, every[name], group))
     connected = {name: found for name, found in connections.ok.items() if found is not None and found.members}
-    untold = [error for name, error in connections.failed.items() if name in offsets.ok]
+    unreported = [error for name, error in connections.failed.items() if name in offsets.ok]
     unseen = None
     if not any(name in chosen for name in connected):
         proxies, _ = await find_proxies(client, [every[name] for name in connections.ok])
-        unseen = unseen_reason(untold, proxies)
+        unseen = unseen_reason(unreported, proxies)
     return FoundConfig(
         group=group,
         cluster=cluster_label(cluster.brokers, client.name_servers),

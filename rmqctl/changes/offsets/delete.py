@@ -34,11 +34,11 @@ async def plan_deletion(
     if state is not GroupState.EMPTY and not (assume_offline and state is GroupState.UNKNOWN):
         sentence = f"Group {group} has members, or may have members: they would commit their offsets again."
         raise RefusedError(sentence, hint="Stop them first.")
-    gone, untold = await _find_gone(client, found)
+    gone, unreported = await _find_gone(client, found)
     wanted = {*topics} | (gone if leftovers else set())
     named = {mq: before for mq, before in sorted(found.offsets.items()) if mq.topic in wanted and before is not None}
     silent, hidden = await find_unreported(client, found, {mq.broker_name for mq in named})
-    failures = (*found.failures, *untold, *silent.values())
+    failures = (*found.failures, *unreported, *silent.values())
     items = (
         *(_item(mq, before, gone) for mq, before in named.items() if mq.broker_name not in silent),
         *_unseen(found, {mq: before for mq, before in named.items() if mq.broker_name in silent}, wanted, failures),

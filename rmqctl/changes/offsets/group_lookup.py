@@ -65,8 +65,8 @@ class FoundGroup(Struct, frozen=True):
 
     def is_consumed(self, topic: str) -> bool:
         """Return whether members may have messages of a topic: false if all report that they do not subscribe to it."""
-        is_told = self.situation.state is GroupState.ONLINE and not self.unheard
-        return not is_told or topic in self.filters or topic.startswith(RETRY_PREFIX)
+        is_reported = self.situation.state is GroupState.ONLINE and not self.unheard
+        return not is_reported or topic in self.filters or topic.startswith(RETRY_PREFIX)
 
 
 async def find_configured(client: Client, found: FoundGroup) -> frozenset[str]:
@@ -208,9 +208,9 @@ def _situation(group: str, progress: GroupProgress, reading: GroupReading) -> Gr
     )
 
 
-def _agreed_unless(refused: str, told: Collection[str]) -> str | None:
+def _agreed_unless(refused: str, reported: Collection[str]) -> str | None:
     """Return what all brokers report, or `refused` if any broker reports it: members there would ignore a reset."""
-    return refused if refused in told else agreed(told)
+    return refused if refused in reported else agreed(reported)
 
 
 async def find_stored(client: Client, group: str) -> FoundGroup:

@@ -66,15 +66,15 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
         is_server_side=[found.is_server_side.get(name, False) for name in names],
     )
     await require_configured(client, found, names, hint=f"Configure it: rmqctl group create {group}")
-    untold, hidden = await find_unreported(client, found, names)
-    readable = [row for row in readable if row.mq.broker_name not in untold and row.mq not in request.unread]
+    unreported, hidden = await find_unreported(client, found, names)
+    readable = [row for row in readable if row.mq.broker_name not in unreported and row.mq not in request.unread]
     brokers = {name: found.brokers[name] for name in names if name in found.brokers}
     spec, of_clocks = await resolve_request_time(client, brokers, request.spec)
     since = "" if spec.ago_ms is None else f" (since {iso_time(spec.value)})"
     request = replace(request, spec=spec, asked=f"{request.asked}{since}")
     looked_up, failures = await look_up_targets(client, found, request, readable)
     known = {failure.broker_name for failure in found.failures if failure.broker_name is not None}
-    failures += [*untold.values(), *(each for each in request.failures if each.broker_name not in known)]
+    failures += [*unreported.values(), *(each for each in request.failures if each.broker_name not in known)]
     _require_count(request, len(looked_up))
     seen = _seen_items(found, request, readable, looked_up)
     _require_pushable(found, seen)

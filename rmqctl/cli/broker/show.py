@@ -156,11 +156,11 @@ def _measured(replica: "ReplicaDetails") -> dict[str, Any]:
         runtime.timer_enqueue_tps,
         runtime.timer_dequeue_tps,
         [
-            _told(pool=pool.name, queueSize=pool.queue_size, headWaitMs=pool.head_wait_ms, capacity=pool.capacity)
+            _reported(pool=pool.name, queueSize=pool.queue_size, headWaitMs=pool.head_wait_ms, capacity=pool.capacity)
             for pool in runtime.pools
         ],
         [
-            _told(
+            _reported(
                 level=level.level,
                 delay=level.delay,
                 deliveredOffset=level.delivered_offset,
@@ -174,7 +174,7 @@ def _measured(replica: "ReplicaDetails") -> dict[str, Any]:
     return dict(zip(_MEASURED, values, strict=True))
 
 
-def _told(**values: Any) -> dict[str, Any]:
+def _reported(**values: Any) -> dict[str, Any]:
     return {**values, "reasons": {name: "NOT_REPORTED" for name, value in values.items() if value is None}}
 
 

@@ -123,8 +123,8 @@ def _apply(
         ),
     )
     # A name server that leaves something out leaves nothing undone: the others reported it.
-    untold = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
-    return _exit_code(applied.exit_code, (*failures, *untold))
+    missing = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
+    return _exit_code(applied.exit_code, (*failures, *missing))
 
 
 def perform(

@@ -86,7 +86,7 @@ class Rounds:
             from rmqctl.plugin.loader import all_checks, load_plugins
 
             self._checks = all_checks(load_plugins(()))
-        self._told: object = None
+        self._reported: object = None
 
     def run(self) -> GateResult:
         """Read until the result is final."""
@@ -115,9 +115,9 @@ class Rounds:
     def _tell(self, result: GateResult, left_s: float) -> None:
         """Report on stderr what is waited for, whenever that changes."""
         state = {(row.label, row.result.kind, row.result.status) for row in result.rows}
-        if not self._display.with_notes or state == self._told:
+        if not self._display.with_notes or state == self._reported:
             return
-        self._told = state
+        self._reported = state
         for _, words in problems(result)[:_MOST_LINES]:
             note_to_stderr(printable(f"{str(iso_time(result.at_ms))[11:19]}Z {words}"))
         if self._wait_s is not None:

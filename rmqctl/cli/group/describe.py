@@ -128,8 +128,8 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
     if not starts:
         item["reasons"]["consumeFromWhere"] = str(progress.unseen_reason or Unknown.NO_MEMBERS)
     elif len(starts) > 1:
-        told = {member["consumeFromWhere"] for member in members} - {None}
-        item["reasons"]["consumeFromWhere"] = "MEMBERS_DIFFER" if len(told) > 1 else "BROKERS_DIFFER"
+        reported = {member["consumeFromWhere"] for member in members} - {None}
+        item["reasons"]["consumeFromWhere"] = "MEMBERS_DIFFER" if len(reported) > 1 else "BROKERS_DIFFER"
     item["reasons"] |= total_reasons({"deadLetterCount": details.dead_letters})
     if item["liteBindTopic"] is None:
         item["reasons"]["liteBindTopic"] = NOT_LITE
@@ -150,11 +150,11 @@ def _starts(details: "GroupDetails", members: list[dict[str, Any]]) -> set[str]:
 
     A broker knows only what the last heartbeat reported; that is used for members that do not answer.
     """
-    told = {member["consumeFromWhere"] for member in members} - {None}
-    if told and all(member["consumeFromWhere"] for member in members):
-        return told
+    reported = {member["consumeFromWhere"] for member in members} - {None}
+    if reported and all(member["consumeFromWhere"] for member in members):
+        return reported
     at_brokers = {found.consume_from_where for found in details.connections.values() if found is not None}
-    return told | (at_brokers - {""})
+    return reported | (at_brokers - {""})
 
 
 def _by_topic(rows: tuple[QueueProgress, ...]) -> dict[str, list[QueueProgress]]:
@@ -174,11 +174,11 @@ def _topic_item(topic: str, rows: list[QueueProgress], hidden: Unknown | None) -
     ageless = [hidden] if hidden is not None else [row.reasons["timeLagMs"] for row in rows if row.time_lag_ms is None]
     # The owners are unknown while a member does not answer, or may be behind a proxy.
     reasons = {row.reasons.get("clientId") for row in rows}
-    untold = next((reason for reason in (Unknown.CLIENT_SILENT, Unknown.BEHIND_PROXY) if reason in reasons), None)
+    unreported = next((reason for reason in (Unknown.CLIENT_SILENT, Unknown.BEHIND_PROXY) if reason in reasons), None)
     return {
         "topic": topic,
         **total_items(totals),
-        "ownedQueueCount": sum(bool(row.client_ids) for row in rows) if untold is None else None,
+        "ownedQueueCount": sum(bool(row.client_ids) for row in rows) if unreported is None else None,
         # Several members may pop from one queue.
         "sharedQueueCount": sum(
             len(row.client_ids) > 1 and row.reasons.get("inflight") is not Unknown.POP for row in rows
@@ -187,7 +187,7 @@ def _topic_item(topic: str, rows: list[QueueProgress], hidden: Unknown | None) -
         "timeLagMs": None if ageless else max(ages),
         "reasons": total_reasons(totals)
         | ({"timeLagMs": str(ageless[0])} if ageless else {})
-        | ({} if untold is None else {"ownedQueueCount": str(untold)}),
+        | ({} if unreported is None else {"ownedQueueCount": str(unreported)}),
     }
 
 
@@ -241,8 +241,10 @@ def _facts(item: Item) -> list[tuple[str, str]]:
 def _start_facts(item: Item) -> list[tuple[str, str]]:
     if item["consumeFromWhere"] is not None:
         return [("Starts", item["consumeFromWhere"])]
-    told = by_value((member["clientId"], member["consumeFromWhere"]) for member in item["members"])
-    return [("Starts", ", ".join(f"{where} ({listed(client_ids)})" for where, client_ids in told.items()))] * bool(told)
+    reported = by_value((member["clientId"], member["consumeFromWhere"]) for member in item["members"])
+    return [("Starts", ", ".join(f"{where} ({listed(client_ids)})" for where, client_ids in reported.items()))] * bool(
+        reported
+    )
 
 
 def _retry_words(item: Item, configured: int | None) -> str:

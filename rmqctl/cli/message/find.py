@@ -160,10 +160,10 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
     if wanted.since_ms is None and wanted.until_ms is None:
         outcome.warnings += describe_back(finder.unordered, "Messages of one queue keep the order of their offsets.")
     else:
-        told: dict[Any, TimeOrder] = {mq: order for mq, order in orders.items() if order is TimeOrder.READ}
+        described: dict[Any, TimeOrder] = {mq: order for mq, order in orders.items() if order is TimeOrder.READ}
         # Disorder that is seen only while the span is read is seen too late to search outside of it.
-        told |= {mq: TimeOrder.HALVED for mq in finder.unordered if orders[mq] is TimeOrder.RISING}
-        outcome.warnings += describe_orders(told)
+        described |= {mq: TimeOrder.HALVED for mq in finder.unordered if orders[mq] is TimeOrder.RISING}
+        outcome.warnings += describe_orders(described)
     outcome.are_times_rising = not finder.unordered and set(orders.values()) <= {TimeOrder.RISING}
     outcome.is_complete = not finder.is_cut
     outcome.read_count = finder.read_count

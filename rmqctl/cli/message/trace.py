@@ -115,7 +115,7 @@ def _warnings(trace: "Trace") -> list[str]:
 
 
 def _item(step: TraceStep) -> dict[str, Any]:
-    told = {
+    reported = {
         **time_fields("timestamp", step.at_ms),
         "group": step.group,
         "topic": step.topic,
@@ -130,10 +130,10 @@ def _item(step: TraceStep) -> dict[str, Any]:
         "msgType": step.message_type,
         "transactionId": step.transaction_id,
     }
-    reasons = {key: "NOT_TOLD" for key, value in told.items() if value is None}
+    reasons = {key: "NOT_TOLD" for key, value in reported.items() if value is None}
     if step.event is TraceEvent.DELIVERED and step.result is None:
         reasons |= dict.fromkeys(("result", "costTime"), "RUNNING_OR_LOST")
-    return {"event": step.event, "msgId": step.msg_id, "clientHost": step.client_host, **told, "reasons": reasons}
+    return {"event": step.event, "msgId": step.msg_id, "clientHost": step.client_host, **reported, "reasons": reasons}
 
 
 def _show_result(item: Item) -> str:

@@ -80,8 +80,8 @@ def _waiting(pools: Sequence[Item]) -> str:
 
 
 def _rates(item: Item, prefix: str) -> str:
-    told = [(item[f"{prefix}{span}"], words) for span, words in (("10s", "10s"), ("60s", "1m"), ("600s", "10m"))]
-    return ", ".join(f"{rate:.1f} ({words})" for rate, words in told if rate is not None) or "-"
+    reported = [(item[f"{prefix}{span}"], words) for span, words in (("10s", "10s"), ("60s", "1m"), ("600s", "10m"))]
+    return ", ".join(f"{rate:.1f} ({words})" for rate, words in reported if rate is not None) or "-"
 
 
 def _plain(value: Any) -> str:

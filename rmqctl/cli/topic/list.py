@@ -140,10 +140,10 @@ def _broker(name: str, config: TopicConfig) -> dict[str, Any]:
 
 
 def _stats(topic: "TopicSummary", reasons: dict[str, str]) -> dict[str, Any]:
-    told = topic.stats or {}
-    is_whole = topic.is_whole and set(told) == set(topic.configs)
-    queues = [queue for stats in told.values() for queue in stats.queues.values()]
-    rates = [stats.put_tps for stats in told.values()]
+    reported = topic.stats or {}
+    is_whole = topic.is_whole and set(reported) == set(topic.configs)
+    queues = [queue for stats in reported.values() for queue in stats.queues.values()]
+    rates = [stats.put_tps for stats in reported.values()]
     written = [queue.last_update_at_ms for queue in queues if queue.last_update_at_ms is not None]
     kept = ((queue.message_count, "") for queue in queues)
     totals = {"messageCount": total(kept, hidden=None if is_whole else "BROKER_UNREACHABLE")}

@@ -186,12 +186,14 @@ def _notes(status: "TopicStatus") -> list[str]:
     notes = [f"Topic {status.topic}: {where}, {messages}{rate}."]
     having = [item.broker_name for item in status.brokers if item.config is not None]
     groups = _groups(status)
-    told = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
+    reported = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
     silent = [item.broker_name for item in status.brokers if item.groups is None]
     if status.lite_groups:
         notes.append(f"Its lite topics are consumed by {listed(status.lite_groups, _SHOWN_GROUPS)} (RIP-83).")
-    if told or not status.lite_groups:
-        notes.append(_consumers(told, silent) if status.retry_group is None else _unread(status.retry_group, silent))
+    if reported or not status.lite_groups:
+        notes.append(
+            _consumers(reported, silent) if status.retry_group is None else _unread(status.retry_group, silent)
+        )
     if status.is_static:
         notes.append("It is a static topic: the queues are the physical ones behind its logical queues.")
     notes += [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in status.findings]
@@ -204,14 +206,14 @@ def _notes(status: "TopicStatus") -> list[str]:
 _SHOWN_GROUPS = 10
 
 
-def _consumers(told: list[str], silent: list[str]) -> str:
+def _consumers(names: list[str], silent: list[str]) -> str:
     """Return a sentence on who consumes a topic, as far as brokers reported it."""
     if not silent:
-        return f"Consumed by {listed(told, _SHOWN_GROUPS)}." if told else "No group consumes it."
-    untold = f"{', '.join(silent)} did not report."
-    if not told:
-        return f"No group is known to consume it: {untold}"
-    return f"Consumed by {listed(told, _SHOWN_GROUPS)}, and perhaps others: {untold}"
+        return f"Consumed by {listed(names, _SHOWN_GROUPS)}." if names else "No group consumes it."
+    unreported = f"{', '.join(silent)} did not report."
+    if not names:
+        return f"No group is known to consume it: {unreported}"
+    return f"Consumed by {listed(names, _SHOWN_GROUPS)}, and perhaps others: {unreported}"
 
 
 def _unread(group: str, silent: list[str]) -> str:
@@ -228,12 +230,12 @@ def _words(item: "BrokerTopic") -> str:
     has = "unknown" if item.error is not None else "does not have it"
     if config is not None:
         has = f"{config.read_queue_count}r/{config.write_queue_count}w {permission_words(config.perm)}"
-    told = "not listed"
+    in_route = "not listed"
     if route is not None:
-        told = f"{route.read_queue_count}r/{route.write_queue_count}w {permission_words(route.perm)}"
+        in_route = f"{route.read_queue_count}r/{route.write_queue_count}w {permission_words(route.perm)}"
     if isinstance(item.error, NotRegisteredError):
-        return f"  {item.broker_name}: {item.error.reason}; it had {told}."
-    return f"  {item.broker_name}: {has}; in the route: {told}."
+        return f"  {item.broker_name}: {item.error.reason}; it had {in_route}."
+    return f"  {item.broker_name}: {has}; in the route: {in_route}."
 
 
 def _show_use(item: Item) -> str:

@@ -170,8 +170,8 @@ def _notes(snapshot: "GroupSnapshot", strategy: str, *, is_own: bool) -> "Iterat
     """Say what is assumed for unknown values, and what cannot be simulated."""
     live = snapshot.live
     if live is not None and is_own and len(live.strategies) != 1:
-        told = f"use {', '.join(sorted(live.strategies))}" if live.strategies else "do not report their strategy"
-        yield f"The members {told}: {strategy} is simulated for all of them."
+        reported = f"use {', '.join(sorted(live.strategies))}" if live.strategies else "do not report their strategy"
+        yield f"The members {reported}: {strategy} is simulated for all of them."
     doubled = sorted({client_id for client_id in snapshot.client_ids if snapshot.client_ids.count(client_id) > 1})
     if doubled:
         yield f"Clients that share an id are simulated as one: {', '.join(doubled[:3])}."

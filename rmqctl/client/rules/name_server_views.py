@@ -67,12 +67,12 @@ def unlisted_brokers(views: Mapping[str, ClusterInfo]) -> dict[str, tuple[str, .
 
 def differing_addresses(views: Mapping[str, ClusterInfo]) -> dict[str, dict[str, str]]:
     """Return each name server's address for every broker whose master has several addresses."""
-    told: dict[str, dict[str, str]] = {}
+    reported: dict[str, dict[str, str]] = {}
     for name_server, view in views.items():
         for broker in view.brokers:
             if broker.master_address is not None:
-                told.setdefault(broker.broker_name, {})[name_server] = broker.master_address
-    return {name: each for name, each in told.items() if len(set(each.values())) > 1}
+                reported.setdefault(broker.broker_name, {})[name_server] = broker.master_address
+    return {name: each for name, each in reported.items() if len(set(each.values())) > 1}
 
 
 def without_queues(routes: Mapping[str, TopicRoute | None]) -> dict[str, tuple[str, ...]]:

@@ -9,4 +9,4 @@ from collections.abc import Set as AbstractSet
 def differing_views(views: Mapping[str, AbstractSet[str]]) -> dict[str, tuple[str, ...]]:
     """Return by server the names that others report but it does not, sorted; complete servers are omitted."""
     everything: set[str] = set().union(*views.values())
-    return {server: tuple(sorted(everything - told)) for server, told in views.items() if everything - told}
+    return {server: tuple(sorted(everything - reported)) for server, reported in views.items() if everything - reported}

@@ -46,7 +46,7 @@ class RetryPermission(Struct, frozen=True):
 def judge(
     broker_name: str,
     last_there_s: Mapping[str, float],
-    told: Mapping[str, MemberReport],
+    reported: Mapping[str, MemberReport],
     *,
     now_s: float,
     changed_s: float,
@@ -62,7 +62,7 @@ def judge(
     for client_id, there_s in sorted(last_there_s.items()):
         if now_s - there_s > LOCK_S:
             continue
-        said = told.get(client_id)
+        said = reported.get(client_id)
         if said is None or said.is_orderly is None:
             since_s = there_s if said is None or said.silent_since_s is None else said.silent_since_s
             (silent if now_s - since_s <= LOCK_S else doubtful).append(client_id)

@@ -23,13 +23,15 @@ def strategies_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare allocateMessageQueueStrategy."""
     if facts.is_popping or facts.is_broadcasting:
         return
-    told = {client_id: strategy_name(info) for client_id, info in facts.running.items()}
-    strategies = by_value(told.items())
+    reported = {client_id: strategy_name(info) for client_id, info in facts.running.items()}
+    strategies = by_value(reported.items())
     if len(strategies) > 1:
         yield Symptom(
             f"Members use different allocation strategies: {', '.join(strategies)}.",
             tuple(
-                Evidence("allocateMessageQueueStrategy", name, client_id) for client_id, name in told.items() if name
+                Evidence("allocateMessageQueueStrategy", name, client_id)
+                for client_id, name in reported.items()
+                if name
             ),
             command("whatif", "allocate", facts.group, "--compare", ",".join(strategies)),
         )

@@ -23,17 +23,17 @@ from rmqctl.text.words import by_value, listed, who_has
 def resets_unread(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the languages of members, where a broker does not reset offsets itself."""
     languages = by_value((each.client_id, language) for each in facts.members for language in each.languages)
-    told = {
+    reported = {
         name: settings.get("useServerSideResetOffset") == "true" for name, settings in facts.broker_settings.items()
     }
-    if CPP not in languages or len(languages) == 1 or all(told.values()):
+    if CPP not in languages or len(languages) == 1 or all(reported.values()):
         return
     yield Symptom(
         f"A reset would not reach all members: they use {who_has(languages)}, but the "
-        f"reset of {listed(name for name, resets in told.items() if not resets)} has one format for all members.",
+        f"reset of {listed(name for name, resets in reported.items() if not resets)} has one format for all members.",
         (
             *(Evidence("language", listed(each.languages), each.client_id) for each in facts.members),
-            *(Evidence("useServerSideResetOffset", resets, name) for name, resets in told.items()),
+            *(Evidence("useServerSideResetOffset", resets, name) for name, resets in reported.items()),
         ),
         command("group", "members", facts.group),
     )

@@ -19,6 +19,6 @@ from rmqctl.diagnose.rules.parts import differing
 )
 def models_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the model that each member and each broker reports; a broker reports that of the last heartbeat."""
-    told = {client_id: info.properties.get("messageModel") or None for client_id, info in facts.running.items()}
+    reported = {client_id: info.properties.get("messageModel") or None for client_id, info in facts.running.items()}
     at_brokers = {name: found.message_model or None for name, found in facts.connections.items() if found is not None}
-    yield from differing(facts, "messageModel", "message models", told, at_brokers)
+    yield from differing(facts, "messageModel", "message models", reported, at_brokers)

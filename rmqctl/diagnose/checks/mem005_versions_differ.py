@@ -21,22 +21,22 @@ from rmqctl.text.words import by_value, who_has
 )
 def versions_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare languages, and versions within each, as brokers report them."""
-    told = [
+    reported = [
         (member.client_id, language, plain_version(version_name(version)))
         for member in facts.members
         for language in member.languages
         for version in member.versions
     ]
-    languages = by_value(dict.fromkeys((client_id, language) for client_id, language, _ in told))
+    languages = by_value(dict.fromkeys((client_id, language) for client_id, language, _ in reported))
     differing = {"libraries": languages} if len(languages) > 1 else {}
     for language in languages:
-        versions = by_value((client_id, version) for client_id, own, version in told if own == language)
+        versions = by_value((client_id, version) for client_id, own, version in reported if own == language)
         if len(versions) > 1:
             differing[f"versions of the {language} client"] = versions
     for what, values in differing.items():
         yield Symptom(
             f"Members use different {what}: {who_has(values)}.",
-            tuple(Evidence("version", f"{language} {version}", client_id) for client_id, language, version in told),
+            tuple(Evidence("version", f"{language} {version}", client_id) for client_id, language, version in reported),
             command("group", "members", facts.group, "-o", "wide"),
             key=what,
         )

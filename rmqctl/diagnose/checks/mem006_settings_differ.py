@@ -34,12 +34,12 @@ def settings_differ(facts: GroupFacts) -> Iterator[Symptom]:
         ),
         ("retry limits", "maxReconsumeTimes", _retry_limits(facts), limit_words),
     )
-    for what, key, told, words in compared:
-        holders = by_value(told.items())
+    for what, key, reported, words in compared:
+        holders = by_value(reported.items())
         if len(holders) > 1:
             yield Symptom(
                 f"Members have different {what}: {who_has(holders, words)}.",
-                tuple(Evidence(key, value, name) for name, value in told.items() if value is not None),
+                tuple(Evidence(key, value, name) for name, value in reported.items() if value is not None),
                 command("group", "members", facts.group, "-o", "wide"),
                 key=key,
             )

@@ -39,17 +39,17 @@ class ClientProfile(Struct, frozen=True):
     is_lite_pull: bool
     is_orderly: bool
     has_limit: bool
-    told_version: str | None
+    reported_version: str | None
 
     def is_java_before(self, fixed_in: int) -> bool:
         """Return whether this is a Java client of a version before the fix."""
         return "JAVA" in self.member.languages and any(version < fixed_in for version in self.member.versions)
 
-    def is_go(self, *told: str, with_hash: bool) -> bool:
+    def is_go(self, *versions: str, with_hash: bool) -> bool:
         """Return whether this is a Go client that reports one of these versions; only ids of 2.1.1 contain a #."""
         return (
             GO in self.member.languages
-            and self.told_version in told
+            and self.reported_version in versions
             and (with_hash or "#" not in self.member.client_id)
         )
 
@@ -72,7 +72,7 @@ def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool)
         is_lite_pull=consume_type == CONSUME_ACTIVELY,
         is_orderly=is_orderly,
         has_limit=limit not in (None, NO_LIMIT),
-        told_version=properties.get("PROP_CLIENT_VERSION"),
+        reported_version=properties.get("PROP_CLIENT_VERSION"),
     )
 
 

@@ -82,7 +82,7 @@ def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth
     age_ms = max((row.time_lag_ms or 0 for row in rows), default=0)
     if age_ms < _LEAST_AGE_MS or grown < max(_LEAST_GROWN, (_CLEARLY - 1) * put):
         return None
-    if put_tps < _CLEARLY * _told_tps(facts, topic):
+    if put_tps < _CLEARLY * _reported_tps(facts, topic):
         return None
     left_ms = min((row.retention_left_ms for row in rows if row.retention_left_ms is not None), default=None)
     # The age grows by the share of each second's messages that is not consumed.
@@ -90,7 +90,7 @@ def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth
     return Growth(put_tps, max(0.0, done_tps), behind, age_ms, in_ms)
 
 
-def _told_tps(facts: GroupFacts, topic: str) -> float:
+def _reported_tps(facts: GroupFacts, topic: str) -> float:
     """Return the messages per second that the members consumed in the last minute, by their own counters."""
     statuses = [info.statuses[topic] for info in facts.running.values() if topic in info.statuses]
     return sum(status.consume_ok_tps for status in statuses)

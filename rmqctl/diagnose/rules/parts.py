@@ -35,17 +35,17 @@ def show_subscriptions(facts: GroupFacts) -> str:
 
 
 def differing(
-    facts: GroupFacts, key: str, what: str, told: Mapping[str, str | None], at_brokers: Mapping[str, str | None]
+    facts: GroupFacts, key: str, what: str, reported: Mapping[str, str | None], at_brokers: Mapping[str, str | None]
 ) -> Iterator[Symptom]:
     """Compare the values that members report, and those of brokers where the members that answered agree."""
-    by_members = by_value(told.items())
-    every = by_value((*told.items(), *at_brokers.items()))
+    by_members = by_value(reported.items())
+    every = by_value((*reported.items(), *at_brokers.items()))
     shown = by_members if len(by_members) > 1 else every
     if len(shown) > 1:
         who = "Members use" if len(by_members) > 1 else "Brokers and members report"
         yield Symptom(
             f"{who} different {what}: {who_has(shown)}.",
-            tuple(Evidence(key, value, name) for name, value in (*told.items(), *at_brokers.items()) if value),
+            tuple(Evidence(key, value, name) for name, value in (*reported.items(), *at_brokers.items()) if value),
             command("group", "members", facts.group, "-o", "wide"),
         )
 
@@ -55,10 +55,10 @@ _LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 
 def starts_last(facts: GroupFacts) -> bool:
     """Return whether every member answered and starts at the last offset where no offset is stored."""
-    told = {own.consume_from_where for own in facts.settings.values()}
+    reported = {own.consume_from_where for own in facts.settings.values()}
     return (
         facts.is_online
-        and told == {_LAST_OFFSET}
+        and reported == {_LAST_OFFSET}
         and not facts.silent
         and not facts.is_broadcasting
         and not facts.is_popping

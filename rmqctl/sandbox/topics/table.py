@@ -115,14 +115,14 @@ class TopicTable:
             raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         return topic
 
-    def put(self, topic: Topic, *, is_told: bool = True) -> None:
-        """Create or change a topic. Without `is_told`, the name server learns of it with the next full registration."""
+    def put(self, topic: Topic, *, is_reported: bool = True) -> None:
+        """Create or change a topic. Not `is_reported`: name servers learn of it with the next full registration."""
         if self._profile.is_5 and self.topics.get(topic.name) == topic:
             return
         self._state.put(_TABLE, topic.name, topic.to_wire())
         self.topics[topic.name] = topic
         self.version.next()
-        if is_told:
+        if is_reported:
             self.on_change(topic.name)
 
     def delete(self, name: str) -> None:

@@ -109,7 +109,7 @@ def _pulled_to(watched: PositionPair) -> int | None:
     first, last = watched.first, watched.last
     if first.held is None or last.held is None or last.held.locked_at_ms is None:
         return None
-    told = [first.held.cached_max_offset + 1] if first.held.cached_count else []
+    reported = [first.held.cached_max_offset + 1] if first.held.cached_count else []
     if first.pull_offset is not None and last.pull_offset is not None and first.pull_offset <= last.pull_offset:
-        told.append(first.pull_offset)
-    return max(told, default=None)
+        reported.append(first.pull_offset)
+    return max(reported, default=None)

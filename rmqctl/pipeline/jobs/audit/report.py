@@ -50,8 +50,8 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
     found = totals.collect()
 
     def total(tier: str, name: str) -> int | None:
-        told = [row[name] for row in found if row.tier == tier and row[name] is not None]
-        return sum(told) if told else None
+        known = [row[name] for row in found if row.tier == tier and row[name] is not None]
+        return sum(known) if known else None
 
     def window_count(state: str) -> int:
         # Each window has a row in the tier stored, even when it only has messages that should be stored.
@@ -171,10 +171,10 @@ def audit_notes(outcome: JobResult, found: AuditStart, options: JobOptions, *, h
             " there yet."
         )
     if facts["cutWindowCount"]:
-        told = " and not written to the table" if options.tables is not None else ""
+        unwritten = " and not written to the table" if options.tables is not None else ""
         notes.append(
             f"Brokers retain all messages only since {facts['heldSinceIso']}: losses in the"
-            f" {counted(facts['cutWindowCount'], 'window')} before that are unknown{told}."
+            f" {counted(facts['cutWindowCount'], 'window')} before that are unknown{unwritten}."
         )
     if outcome.row_count is not None and len(outcome.rows) < outcome.row_count:
         notes.append(f"Showing {len(outcome.rows)} of {counted(outcome.row_count, 'row')}, the worst first.")

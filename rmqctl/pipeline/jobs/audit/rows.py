@@ -236,8 +236,8 @@ def _with_traces(rows: DataFrame) -> DataFrame:
     # A missing region means a batch only if other messages of the topic have a region: 4.9 never sets it.
     regions = rows.groupBy("topic").agg(F.max("is_traceable").alias("has_regions"))
     rows = rows.join(F.broadcast(traced), ["topic", "consumer_group"]).join(F.broadcast(regions), "topic")
-    is_told = F.col("is_traced") & (F.col("is_traceable") | ~F.col("has_regions"))
-    fate = F.when(F.col("fate") == _NOT_SEEN, F.when(is_told, LOST).otherwise(UNKNOWN)).otherwise(F.col("fate"))
+    is_reported = F.col("is_traced") & (F.col("is_traceable") | ~F.col("has_regions"))
+    fate = F.when(F.col("fate") == _NOT_SEEN, F.when(is_reported, LOST).otherwise(UNKNOWN)).otherwise(F.col("fate"))
     return rows.withColumn("fate", fate).drop("has_regions", "is_traceable")
 
 
@@ -246,39 +246,41 @@ def windows(messages: DataFrame, pairs: DataFrame) -> DataFrame:
 
     Unknown counts are null: all counts of a tier without traces, and the losses of windows that are not CLOSED.
     """
-    sent = messages.groupBy("topic").agg((F.sum(F.col("published_count") + F.col("failed_count")) > 0).alias("told"))
+    sent = messages.groupBy("topic").agg(
+        (F.sum(F.col("published_count") + F.col("failed_count")) > 0).alias("is_reported")
+    )
     producing = messages.join(F.broadcast(sent), "topic")
     is_lost, is_waiting, is_unknown = (F.col("fate") == fate for fate in (LOST, WAITING, UNKNOWN))
     produced = _counted(
         producing, PRODUCED, "topic",
-        count="published_count", latency=F.col("cost_ms"), told="told", lost=None, waiting=None,
+        count="published_count", latency=F.col("cost_ms"), reported="is_reported", lost=None, waiting=None,
         failed=(F.col("published_count") == 0) & (F.col("failed_count") > 0),
         unknown=(F.col("published_count") == 0) & (F.col("failed_count") == 0),
     )  # fmt: skip
     stored = _counted(
         messages, STORED, "topic",
-        count="stored_count", latency=F.col("store_ms") - F.col("born_ms"), told=None, failed=None,
+        count="stored_count", latency=F.col("store_ms") - F.col("born_ms"), reported=None, failed=None,
         lost=is_lost, waiting=is_waiting, unknown=is_unknown,
     )  # fmt: skip
     consumed = _counted(
         pairs, CONSUMED, "topic", "consumer_group",
-        count="success_count", latency=F.col("consumed_ms") - F.col("born_ms"), told="is_traced",
+        count="success_count", latency=F.col("consumed_ms") - F.col("born_ms"), reported="is_traced",
         lost=is_lost, waiting=is_waiting, unknown=is_unknown, failed=F.col("fate") == FAILED,
     )  # fmt: skip
     return produced.unionByName(stored).unionByName(consumed)
 
 
 def _counted(
-    rows: DataFrame, tier: str, *keys: str, count: str, latency: Column, told: str | None, lost: Column | None,
+    rows: DataFrame, tier: str, *keys: str, count: str, latency: Column, reported: str | None, lost: Column | None,
     waiting: Column | None, failed: Column | None, unknown: Column,
 ) -> DataFrame:  # fmt: skip
     """Count by window. Counts are null unless the column for tracing is true; without one, they are always known."""
     nothing = F.lit(None).cast("bigint")
     is_consumed = tier == CONSUMED
-    is_told = F.lit(True) if told is None else F.max(told)
+    is_reported = F.lit(True) if reported is None else F.max(reported)
     counted = rows.groupBy("window_start_ms", "state", *keys).agg(
-        F.when(is_told, F.sum(count)).alias("count"),
-        F.when(is_told, F.count_if(F.col(count) > 0)).alias("distinct_uniq_key"),
+        F.when(is_reported, F.sum(count)).alias("count"),
+        F.when(is_reported, F.count_if(F.col(count) > 0)).alias("distinct_uniq_key"),
         (nothing if lost is None else F.when(F.col("state") == CLOSED, F.count_if(lost))).alias("lost_count"),
         (nothing if waiting is None else F.count_if(waiting)).alias("waiting_count"),
         (nothing if failed is None else F.count_if(failed)).alias("failed_count"),

@@ -49,8 +49,8 @@ def publications(records: DataFrame) -> DataFrame:
     A batch has one record for all its messages. A duplicate record counts once. Topics have the names that clients use,
     without a namespace.
     """
-    told = ["topic", "id", "at_ms", "cost_ms", "message_type", "is_success"]
-    sent = records.where(F.col("kind") == "Pub").dropna(subset=told).dropDuplicates([*told, "offset_msg_id"])
+    fields = ["topic", "id", "at_ms", "cost_ms", "message_type", "is_success"]
+    sent = records.where(F.col("kind") == "Pub").dropna(subset=fields).dropDuplicates([*fields, "offset_msg_id"])
     return sent.select(
         "topic",
         F.explode(F.split("id", _IDS_END)).alias("id"),

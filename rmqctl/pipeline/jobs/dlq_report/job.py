@@ -125,7 +125,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     for item in items:
         item["lastResult"] = results.get((item["group"], item["sample"]["msgId"]))
     facts = {
-        **_told(since_ms, until_ms, found),
+        **_period(since_ms, until_ms, found),
         "deadLetterCount": totals.letters,
         "groupCount": totals.groups,
         "twiceCount": twice_count,
@@ -245,7 +245,7 @@ def _twice(row: Row) -> dict[str, Any]:
     }
 
 
-def _told(since_ms: int, until_ms: int, found: _Found) -> dict[str, Any]:
+def _period(since_ms: int, until_ms: int, found: _Found) -> dict[str, Any]:
     return {
         **time_fields("since", since_ms or None),
         **time_fields("until", until_ms),
@@ -265,7 +265,7 @@ def _nothing(
     else:
         why = "no group has a dead-letter topic"
     note = f"There are no dead letters{whose}{when}: {why}."
-    facts = {**_told(since_ms, until_ms, found), "deadLetterCount": 0, "groupCount": 0, "twiceCount": 0}
+    facts = {**_period(since_ms, until_ms, found), "deadLetterCount": 0, "groupCount": 0, "twiceCount": 0}
     facts |= {"byHour": [], "twice": []}
     return JobResult(row_count=0, facts=facts, written=written, notes=(note,), failures=found.failures)
 

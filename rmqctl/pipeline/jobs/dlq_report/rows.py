@@ -26,24 +26,24 @@ def dead_letters(messages: DataFrame) -> DataFrame:
     broker's id, or the UNIQ_KEY for orderly consumers.
     """
 
-    def told(name: str) -> Column:
+    def stated(name: str) -> Column:
         return F.col("properties")[name]
 
-    limit = told("MAX_RECONSUME_TIMES").try_cast("int")
+    limit = stated("MAX_RECONSUME_TIMES").try_cast("int")
     reason = (
         F.when(limit.isNotNull() & (F.col("reconsume_times") >= limit), DeadLetterReason.MAX_RECONSUME_TIMES.value)
         .when(F.col("reconsume_times") > 1, DeadLetterReason.AFTER_RETRIES.value)
         .when(F.col("reconsume_times") == 1, DeadLetterReason.FIRST_FAILURE.value)
-        .when(told("RETRY_TOPIC").isNull() & told("DLQ_ORIGIN_TOPIC").isNull(), DeadLetterReason.SENT_THERE.value)
+        .when(stated("RETRY_TOPIC").isNull() & stated("DLQ_ORIGIN_TOPIC").isNull(), DeadLetterReason.SENT_THERE.value)
     )
     return messages.select(
         "store_ts",
         "born_ts",
-        F.coalesce(told("RETRY_TOPIC"), told("DLQ_ORIGIN_TOPIC")).alias("origin_topic"),
+        F.coalesce(stated("RETRY_TOPIC"), stated("DLQ_ORIGIN_TOPIC")).alias("origin_topic"),
         "tags",
         "keys",
         "uniq_key",
-        F.coalesce(told("DLQ_ORIGIN_MESSAGE_ID"), told("ORIGIN_MESSAGE_ID")).alias("origin_msg_id"),
+        F.coalesce(stated("DLQ_ORIGIN_MESSAGE_ID"), stated("ORIGIN_MESSAGE_ID")).alias("origin_msg_id"),
         reason.alias("reason"),
         "reconsume_times",
         limit.alias("max_reconsume_times"),

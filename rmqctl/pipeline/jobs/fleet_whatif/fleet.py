@@ -195,7 +195,7 @@ def try_group(
                 )
             except (AllocationError, NotFoundError, UsageError) as error:
                 code = Refusal.STRATEGY if isinstance(error, AllocationError) else Refusal.CHANGE
-                yield row | {"state": TrialState.REFUSED.value, "reason_code": code.value, "reason": _told(error)}
+                yield row | {"state": TrialState.REFUSED.value, "reason_code": code.value, "reason": _sentence(error)}
             else:
                 yield row | _tried(trial, work)
 
@@ -209,7 +209,7 @@ def _held(group: HeldGroup, queues: Sequence[MessageQueue], client_ids: Sequence
     return shares
 
 
-def _told(error: AllocationError | NotFoundError | UsageError) -> str:
+def _sentence(error: AllocationError | NotFoundError | UsageError) -> str:
     """Return an error's sentence, without the option of whatif allocate that it may start with."""
     if isinstance(error, AllocationError):
         return str(error)

@@ -55,9 +55,9 @@ def is_unchanged(broker: Broker, wanted: Topic) -> bool:
     return broker.profile.is_5 and broker.topics.find(wanted.name) == wanted
 
 
-def put_topic(broker: Broker, wanted: Topic, *, is_told: bool = True) -> None:
-    """Create or change a topic, and register it unless `is_told` is false."""
+def put_topic(broker: Broker, wanted: Topic, *, is_reported: bool = True) -> None:
+    """Create or change a topic, and register it unless `is_reported` is false."""
     before = broker.topics.find(wanted.name)
     current = {} if before is None else before.attributes
     attributes = altered(topic_attributes(broker.profile), current, wanted.attributes, is_new=before is None)
-    broker.topics.put(replace(wanted, attributes=attributes), is_told=is_told)
+    broker.topics.put(replace(wanted, attributes=attributes), is_reported=is_reported)

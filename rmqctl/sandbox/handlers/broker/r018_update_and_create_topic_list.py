@@ -28,6 +28,6 @@ def _update(broker: Broker, wanted: list[Topic]) -> None:
         if is_unchanged(broker, topic):
             return
     for topic in wanted:
-        put_topic(broker, topic, is_told=False)
+        put_topic(broker, topic, is_reported=False)
     for topic in wanted:
         broker.topics.on_change(topic.name)

@@ -42,5 +42,5 @@ def page(
 def _is_current(text: str, version: DataVersion) -> bool:
     if not text:
         return False
-    told = loads(text.encode())
-    return (told.get("counter"), told.get("timestamp")) == (version.counter, version.changed_at_ms)
+    reported = loads(text.encode())
+    return (reported.get("counter"), reported.get("timestamp")) == (version.counter, version.changed_at_ms)

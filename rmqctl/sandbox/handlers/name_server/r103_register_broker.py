@@ -23,10 +23,10 @@ _MAX_INFLATED_BYTES = 32 * 1024 * 1024
 
 def handle(name_server: NameServer, request: Request) -> Command:
     """Register it; return its master to a slave, and the configuration of ordered topics to all."""
-    told = _read_registration(name_server.profile, request)
-    if not name_server.register(told):
+    registration = _read_registration(name_server.profile, request)
+    if not name_server.register(registration):
         raise RefusalError(ResponseCode.SYSTEM_ERROR, "register broker failed")
-    ha_address, master = name_server.master_of(told) or (None, None)
+    ha_address, master = name_server.master_of(registration) or (None, None)
     orders = name_server.key_values.get(ORDER_CONFIG)
     return_orders = not name_server.profile.is_5 or name_server.settings.flag("returnOrderTopicConfigToBroker")
     body = dumps({"table": orders}) if orders is not None and return_orders else b""
