@@ -14,6 +14,7 @@ from rmqctl.protocol import writes
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from tests.bench.measure import median, rmqctl, run_process
+from tests.bench.sandbox_start import PROGRAM
 
 QUEUE_COUNT, MESSAGES_EACH = 1000, 5
 _LIMIT_S = 3.0
@@ -25,22 +26,11 @@ _MESSAGE = {
     "a": "producers", "b": "Wide", "c": "TBW102", "d": "8", "f": "0", "g": "1795290000000", "h": "0", "i": "", "j": "0",
     "k": "false", "m": "false",
 }  # fmt: skip
-_PROGRAM = """
-import asyncio
-from rmqctl.sandbox import Sandbox
-
-async def main():
-    async with Sandbox() as sandbox:
-        print(sandbox.addr, flush=True)
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
 
 
 def measure() -> list[tuple[str, str, str, bool]]:
     """Return the median time of resets to an offset, to a time, and to the end."""
-    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()

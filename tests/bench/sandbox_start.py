@@ -13,7 +13,8 @@ from rmqctl.protocol.connection import Connection
 
 from .measure import median
 
-_PROGRAM = """
+# A sandbox in a process of its own, which prints its address.
+PROGRAM = """
 import asyncio
 from rmqctl.sandbox import Sandbox
 
@@ -34,7 +35,7 @@ def measure() -> list[tuple[str, str, str, bool]]:
 
 def _started_s() -> float:
     started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         host, _, port = process.stdout.readline().strip().rpartition(":")

@@ -158,7 +158,7 @@ def test_while_a_broker_is_missing_no_new_topic_is_learned() -> None:
 def test_what_brokers_tell_is_added_and_takes_nothing_away() -> None:
     seen = Sightings(
         brokers={"broker-a": _seen(), "broker-b": _seen()},
-        told={"T": {"broker-a": _queues(9)}, "V": {"broker-b": _queues(1)}},
+        reported={"T": {"broker-a": _queues(9)}, "V": {"broker-b": _queues(1)}},
     )
     after = remember(MEMORY, seen, NOW_MS)
     assert {name: each.read_queue_count for name, each in after.topics["T"].items()} == {"broker-a": 9, "broker-b": 3}
