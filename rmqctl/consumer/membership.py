@@ -57,7 +57,7 @@ class _Line:
     def __init__(self, heard: HeartbeatAnswer) -> None:
         self.heard = heard
         self.lock = asyncio.Lock()
-        self.reported = 0
+        self.sent_number = 0
         self.tried_at_s = float("-inf")
         self.is_tried_again = False
 
@@ -205,7 +205,7 @@ class Membership:
     async def _tell(self, line: _Line, wanted: int) -> None:
         """Send a heartbeat, unless one that was sent meanwhile has the same content."""
         async with line.lock:
-            if line.reported >= wanted or self._has_left:
+            if line.sent_number >= wanted or self._has_left:
                 return
             sending = self._wanted
             line.tried_at_s = self._client.clock.monotonic_s()
@@ -222,7 +222,7 @@ class Membership:
                     self._spawn(self._tell_until_heard(line))
             else:
                 line.heard = replace(line.heard, at_ms=self._client.clock.now_ms(), error=None, version=answer.version)
-            line.reported = sending
+            line.sent_number = sending
 
     async def _tell_until_heard(self, line: _Line) -> None:
         """Send heartbeats to an unreachable broker repeatedly, even if nothing is pulled from it."""

@@ -240,9 +240,7 @@ class GroupSampler:
 
         asked = [client_id for client_id in through if self._silent_until_s.get(client_id, now_s) <= now_s]
         answers = await ask_all(asked, ask)
-        return Answers(
-            {name: reported for name, reported in answers.ok.items() if reported is not None}, answers.failed
-        )
+        return Answers({name: info for name, info in answers.ok.items() if info is not None}, answers.failed)
 
     async def _ask_member(self, client_id: str, address: str) -> RunningInfo:
         await self._pace.turn(

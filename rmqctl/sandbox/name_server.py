@@ -117,23 +117,20 @@ class NameServer:
         except, since 5.0, for the slave with the lowest id of its broker name. 5.x rejects an unknown replica that
         has exactly one topic: its broker name remains, without an address.
         """
-        entry = self.brokers.get(registration.broker_name)
+        broker_name, broker_id = registration.broker_name, registration.broker_id
+        entry = self.brokers.get(broker_name)
         is_first = entry is None
         if entry is None:
-            entry = self.brokers[registration.broker_name] = RegisteredBroker(
-                registration.cluster, registration.broker_name
-            )
+            entry = self.brokers[broker_name] = RegisteredBroker(registration.cluster, broker_name)
         entry.addresses = {
             number: address for number, address in entry.addresses.items()
-            if address != registration.address or number == registration.broker_id
+            if address != registration.address or number == broker_id
         }  # fmt: skip
-        is_first |= registration.broker_id not in entry.addresses
-        if self.profile.is_5 and registration.broker_id not in entry.addresses and len(registration.topics) == 1:
+        is_first |= broker_id not in entry.addresses
+        if self.profile.is_5 and broker_id not in entry.addresses and len(registration.topics) == 1:
             return False
-        entry.addresses[registration.broker_id] = registration.address
-        if registration.broker_id == MASTER_ID or (
-            registration.is_acting_known and registration.broker_id == min(entry.addresses)
-        ):
+        entry.addresses[broker_id] = registration.address
+        if broker_id == MASTER_ID or (registration.is_acting_known and broker_id == min(entry.addresses)):
             is_changed = is_first or self.has_changed(registration.cluster, registration.address, registration.version)
             for name, topic in registration.topics.items():
                 if is_changed or (self.profile.is_5 and name not in entry.topics):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ import pytest
 
 from rmqctl.net.clock import JumpClock
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
+from tests.repetition import repeating
 
 _POLL_S = 0.02
 
@@ -41,7 +41,7 @@ def leaping(
 ) -> Iterator[None]:
     """Let strike_s pass each time that a planned fault strikes, and later_s again and again after the first time."""
     leapers: list[_Leaper] = []
-    over = threading.Event()
+    leapt_count = 0
 
     def clock() -> JumpClock:
         made = JumpClock()
@@ -49,25 +49,19 @@ def leaping(
         return made
 
     def watch() -> None:
-        leapt_count = 0
-        while not over.wait(_POLL_S):
-            if not leapers:
-                continue  # faults may have struck before the command has begun
-            struck_count = sandbox.call(lambda inner: sum(fault.struck_count for fault in inner.faults.planned))
-            seconds = (struck_count - leapt_count) * strike_s + (later_s if struck_count else 0.0)
-            leapt_count = struck_count
-            if seconds:
-                try:
-                    leapers[-1].loop.call_soon_threadsafe(leapers[-1].leap, seconds)
-                except RuntimeError:
-                    pass  # the command has ended
+        nonlocal leapt_count
+        if not leapers:
+            return  # faults may have struck before the command has begun
+        struck_count = sandbox.call(lambda inner: sum(fault.struck_count for fault in inner.faults.planned))
+        seconds = (struck_count - leapt_count) * strike_s + (later_s if struck_count else 0.0)
+        leapt_count = struck_count
+        if seconds:
+            try:
+                leapers[-1].loop.call_soon_threadsafe(leapers[-1].leap, seconds)
+            except RuntimeError:
+                pass  # the command has ended
 
     with monkeypatch.context() as patched:
         patched.setattr("rmqctl.client.access.SystemClock", clock)
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
+        with repeating(watch, _POLL_S):
             yield
-        finally:
-            over.set()
-            thread.join()

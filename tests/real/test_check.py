@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.conditions import wait_until
+from tests.repetition import repeating
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl

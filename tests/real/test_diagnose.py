@@ -15,7 +15,7 @@ import pytest
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.consumer_requests import heartbeat
-from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.diagnose_case import (
     LIMIT_S,
     QUEUES,
@@ -31,6 +31,7 @@ from tests.real.harness.diagnose_case import (
     wait_consumed,
     wait_held,
 )
+from tests.repetition import repeating
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.diagnose_case import LIMIT_S, Found, another_jvm, diagnose
+from tests.repetition import repeating
 
 from .harness.cluster import Broker, Cluster
 from .harness.faketime import by_a_clock

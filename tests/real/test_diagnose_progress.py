@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rmqctl.protocol.codes import RequestCode
-from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.diagnose_case import (
     LIMIT_S,
     Group,
@@ -23,6 +23,7 @@ from tests.real.harness.diagnose_case import (
     running,
     wait_consumed,
 )
+from tests.repetition import repeating
 
 from .harness.cluster import Cluster
 from .harness.jars import VERSIONS

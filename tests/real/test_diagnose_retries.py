@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from rmqctl.protocol.codes import RequestCode
-from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.conditions import wait_until
 from tests.real.harness.diagnose_case import LIMIT_S, QUEUES, Found, Group, another_jvm, codes, diagnose, running
+from tests.repetition import repeating
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl

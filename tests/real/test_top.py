@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.real.harness.conditions import repeating
+from tests.repetition import repeating
 from tests.terminal import on_terminal
 
 from .harness.cluster import Cluster

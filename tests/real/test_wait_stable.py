@@ -25,7 +25,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
 from rmqctl.rules.confirmation import ResetOutcome
-from tests.real.harness.conditions import repeating
+from tests.repetition import repeating
 
 from .harness.cluster import Cluster
 

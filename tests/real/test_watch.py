@@ -12,7 +12,8 @@ import pytest
 from rmqctl.client.access import Access
 from rmqctl.observe.fleet_activity import InFlight
 from rmqctl.observe.fleet_sampler import FleetSampler
-from tests.real.harness.conditions import repeating, wait_until
+from tests.real.harness.conditions import wait_until
+from tests.repetition import repeating
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Result, Rmqctl

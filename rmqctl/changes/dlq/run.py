@@ -292,14 +292,10 @@ class Replay:
     def _stored(self, request: ReplayRequest, answer: Command) -> None:
         result = sends.decode_send(answer)
         count = len(request.rows)
+        offsets = range(result.queue_offset, result.queue_offset + count)
         self._proven.add(request.place)
-        self._targets.stored(request.mq, result.queue_offset + count)
-        self._done += map(
-            LedgerResult,
-            request.rows,
-            repeat(LedgerState.SENT),
-            range(result.queue_offset, result.queue_offset + count),
-        )
+        self._targets.stored(request.mq, offsets.stop)
+        self._done += map(LedgerResult, request.rows, repeat(LedgerState.SENT), offsets)
         self._count(request.mq.topic, count)
         if result.status is not SendStatus.SEND_OK:
             self.outcome.unsafe_count += count

@@ -242,9 +242,8 @@ def _start_facts(item: Item) -> list[tuple[str, str]]:
     if item["consumeFromWhere"] is not None:
         return [("Starts", item["consumeFromWhere"])]
     reported = by_value((member["clientId"], member["consumeFromWhere"]) for member in item["members"])
-    return [("Starts", ", ".join(f"{where} ({listed(client_ids)})" for where, client_ids in reported.items()))] * bool(
-        reported
-    )
+    said = ", ".join(f"{where} ({listed(client_ids)})" for where, client_ids in reported.items())
+    return [("Starts", said)] if said else []
 
 
 def _retry_words(item: Item, configured: int | None) -> str:

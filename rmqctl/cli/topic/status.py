@@ -186,14 +186,12 @@ def _notes(status: "TopicStatus") -> list[str]:
     notes = [f"Topic {status.topic}: {where}, {messages}{rate}."]
     having = [item.broker_name for item in status.brokers if item.config is not None]
     groups = _groups(status)
-    reported = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
+    names = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
     silent = [item.broker_name for item in status.brokers if item.groups is None]
     if status.lite_groups:
         notes.append(f"Its lite topics are consumed by {listed(status.lite_groups, _SHOWN_GROUPS)} (RIP-83).")
-    if reported or not status.lite_groups:
-        notes.append(
-            _consumers(reported, silent) if status.retry_group is None else _unread(status.retry_group, silent)
-        )
+    if names or not status.lite_groups:
+        notes.append(_consumers(names, silent) if status.retry_group is None else _unread(status.retry_group, silent))
     if status.is_static:
         notes.append("It is a static topic: the queues are the physical ones behind its logical queues.")
     notes += [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in status.findings]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 
 def wait_until(what: Callable[[], object], timeout_s: float = 60, why: Callable[[], object] | None = None) -> None:
@@ -17,21 +15,3 @@ def wait_until(what: Callable[[], object], timeout_s: float = 60, why: Callable[
         assert now < began_at + timeout_s, why() if why is not None else "it did not come to be so"
         time.sleep(max(0.05, now - looked_at))
         looked_at = time.monotonic()
-
-
-@contextmanager
-def repeating(call: Callable[[], object], pause_s: float = 0.0) -> Iterator[None]:
-    """Call again and again in another thread, beside what is done meanwhile."""
-    is_over = threading.Event()
-
-    def work() -> None:
-        while not is_over.wait(pause_s):
-            call()
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        worker.join()
