@@ -18,18 +18,18 @@ import msgspec
 
 from rmqctl.errors import RmqctlError, UnsupportedError, UsageError
 from rmqctl.model.cluster_memory import ClusterMemory, Sightings
-from rmqctl.net.address import format_address, parse_address
+from rmqctl.net.address import canonical_address
 from rmqctl.net.file_lock import lock_file
 from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, not_after, remember
 from rmqctl.state.folder import state_folder, unusable
+from rmqctl.state.replacement import replace_file
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.
 DEFAULT_COUNTS_MS = 24 * 3_600_000
-# An unchanged file is rewritten when it is this old: "registered until" is accurate to this.
+# An unchanged file is rewritten when it is this old: "last saw it" is accurate to this.
 _STEP_MS = 5_000
 # Far more than a cluster of 100,000 queues needs; rmqctl never writes a larger file.
 _MAX_BYTES = 64 * 1024 * 1024
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def read_memory(name_servers: Sequence[str], now_ms: int) -> tuple[ClusterMemory, list[str]]:
@@ -59,7 +59,8 @@ def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) ->
             after = remember(not_after(before, now_ms), seen, now_ms)
             if is_much_newer(before, after, _STEP_MS):
                 with _writing(path, waits=False):  # another run may have written since it was read
-                    _write(path, remember(not_after(_read(path), now_ms), seen, now_ms))
+                    after = remember(not_after(_read(path), now_ms), seen, now_ms)
+                    replace_file(path, msgspec.json.encode(after))
         except BlockingIOError:
             continue
         except RmqctlError as error:
@@ -78,7 +79,7 @@ def forget(name_servers: Sequence[str], broker_name: str, now_ms: int) -> bool:
         if broker_name in _read(path).brokers:
             was_there = True
             with _writing(path, waits=True):
-                _write(path, forget_broker(_read(path), broker_name, now_ms))
+                replace_file(path, msgspec.json.encode(forget_broker(_read(path), broker_name, now_ms)))
     return was_there
 
 
@@ -92,9 +93,7 @@ def forget_cluster(name_server: str) -> None:
 
 def _file(name_server: str, *, create: bool = False) -> Path:
     """Return a name server's file. All names of this machine's loopback share one."""
-    host, port = parse_address(name_server)
-    host = "localhost" if host.lower() in _LOOPBACK else host.lower()
-    data = format_address(host, port).encode(errors="replace")
+    data = canonical_address(name_server).encode(errors="replace")
     return state_folder(create=create) / f"cluster-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.json"
 
 
@@ -123,20 +122,6 @@ def _writing(path: Path, *, waits: bool) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _write(path: Path, memory: ClusterMemory) -> None:
-    new = path.with_suffix(f".{os.getpid()}")
-    try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(memory))
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
-    except OSError as error:
-        raise unusable(path, error) from None
 
 
 def _what_follows(error: RmqctlError) -> str:

@@ -26,7 +26,7 @@ _HEADINGS = {
     ),
     "Waiting": "--wait --stable-for",
     "Recording and metrics": "--record --record-size --record-keep --metrics --dashboard",
-    "Notifications": "--notify --notify-at --quiet-for",
+    "Notifications": "--notify --notify-at --quiet-for --repeat-every",
     "Group settings": "--set --retry-queues --retries --consume --broadcast --orderly --notify",
     "Group to simulate": "--spec --brokers --queues --consumers",
     "Changes to simulate": (

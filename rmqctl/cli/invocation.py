@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
 _DEFAULT_TIMEOUT_MS = 10_000
+# How often a command that runs until it is stopped writes and reads the cluster memory.
+_MEMORY_EVERY_S = 60.0
 # Options that apply to every cluster.
 _OF_ANY_CLUSTER = ("timeout", "debug")
 
@@ -44,6 +46,7 @@ class Invocation:
         self._proxies: list[str] = []
         # Problems of the cluster memory.
         self.memory_problems: tuple[str, ...] = ()
+        self._reported: set[str] = set()
         if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
@@ -176,34 +179,36 @@ class Invocation:
         *,
         open_ended: bool = False,
         is_service: bool = False,
+        has_screen: bool = False,
         waiting: str = "Querying the cluster",
     ) -> _T:
         """Run a question with a new client of the cluster, and return its answer.
 
         `open_ended`: no deadline for the whole, unless --timeout is given; each request still has one. `is_service`:
-        runs until it is stopped; --timeout applies to its requests only. `waiting` is shown on a terminal while nothing
-        else is.
+        runs until it is stopped; --timeout applies to its requests only. `has_screen`: warnings wait until it ends.
+        `waiting` is shown on a terminal while nothing else is.
         """
         access = self.access()
         open_ended = is_service or (open_ended and "timeout" not in self._given)
-        expect = None if is_service else self._expect
         import asyncio
 
         async def run() -> _T:
-            async with await access.connect(open_ended=open_ended, expect=expect) as client:
+            async with await access.connect(open_ended=open_ended, expect=self._expect) as client:
+                keeping = asyncio.create_task(self._keep_memory(client, has_screen)) if is_service else None
                 try:
                     return await self._ask(client, question, is_service=is_service)
                 except UnreachableError as error:
                     raise error.reworded(error.sentence, hint=client.map_hints().get(error.address)) from error
                 finally:
-                    if not is_service and self.memory_ms():
-                        now_ms = client.clock.now_ms()
-                        self._note_memory(note_sightings(client.name_servers, client.sightings, now_ms))
+                    if keeping is not None:
+                        keeping.cancel()
+                    self._note_sightings(client)
+                    self._report_warnings(client, is_wanted=is_service)
 
         from rmqctl.cli.output.activity_line import ActivityLine
         from rmqctl.net.file_limit import require_files
 
-        from .cluster_memory import note_sightings
+        from . import cluster_memory  # noqa: F401 -- later, there may be no file left to import it
 
         # Otherwise asyncio would report its half-created event loop in its own words.
         require_files()
@@ -212,10 +217,40 @@ class Invocation:
 
     async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:
         await self._check_map(client)
+        self._report_warnings(client, is_wanted=is_service)
         answer = await question(client)
         if not is_service:
             await self._note_name_servers(client)
         return answer
+
+    async def _keep_memory(self, client: Client, has_screen: bool) -> None:
+        """Write what a long-running command sees to the cluster memory, and read what others saw or forgot."""
+        from rmqctl.net.clock import pause
+
+        while True:
+            await pause(client.clock, _MEMORY_EVERY_S)
+            self._note_sightings(client)
+            client.expectation = self._expect(client.name_servers)
+            self._report_warnings(client, is_wanted=not has_screen)
+
+    def _note_sightings(self, client: Client) -> None:
+        from .cluster_memory import note_sightings
+
+        if self.memory_ms():
+            now_ms = client.clock.now_ms()
+            self._note_memory(note_sightings(client.name_servers, client.sightings, now_ms))
+
+    def _report_warnings(self, client: Client, *, is_wanted: bool) -> None:
+        """Print the findings of a command that has no result to print them with, each once."""
+        from rmqctl.cli.output.text import note_to_stderr, printable
+
+        if not is_wanted:
+            return
+        self.display.findings.warn(_silence_words(client))
+        for warning in self.display.findings.as_warnings().warnings:
+            if warning not in self._reported:
+                self._reported.add(warning)
+                note_to_stderr(f"rmqctl: {printable(warning)}")
 
     def _expect(self, name_servers: Sequence[str]) -> Expectation:
         """Return what the cluster should have, according to the context and the cluster memory."""
@@ -282,12 +317,10 @@ class Invocation:
         """Record what makes every result of this run partial, and what the user must know."""
         from rmqctl.client.partial_answers import find_partial
 
-        failures, silences = await find_partial(client)
-        warnings = [f"{failure.what} reported nothing: {failure.error.sentence}" for failure in silences]
         findings = self.display.findings
         findings.hints = {**findings.hints, **client.map_hints()}
-        findings.add(failures)
-        findings.warn(warnings)
+        findings.add(await find_partial(client))
+        findings.warn(_silence_words(client))
 
     def of(self, context: ContextConfig) -> Invocation:
         """Return the same run for another context's cluster, without the options that belong to one cluster."""
@@ -352,3 +385,9 @@ class Invocation:
         if text.upper() not in HEADER_ENCODINGS:
             raise UsageError(f"Invalid header encoding {text!r}.", hint=one_of(HEADER_ENCODINGS))
         return text.upper()
+
+
+def _silence_words(client: Client) -> list[str]:
+    """Return a sentence for each name server that did not answer; the others replace it."""
+    silences = client.name_server_views.silences()
+    return [f"{failure.what} reported nothing: {failure.error.sentence}" for failure in silences]

@@ -263,8 +263,7 @@ class Client:
     async def _first_answer(self, ask: Callable[[str], Awaitable[_T | None]]) -> _T | None:
         """Return the first result of `ask` that is not None, in the order of the name servers; else None."""
         first_error: RmqctlError | None = None
-        first_address = ""
-        has_answer = False
+        first_address, has_answer = "", False
         for address in self.name_servers:
             try:
                 answer = await ask(address)
@@ -332,6 +331,8 @@ class Client:
             answers = await self.name_server_views.ask_each(asked, ask)
         except (UnreachableError, RemoteProtocolError) as error:
             raise unanswered(error, self.name_server_views.first_refused, len(asked)) from None
+        for address in self.name_server_views.silent if self.deadline.is_open_ended else ():
+            await self._pool.drop_address(address)  # as in _first_answer
         self._prefer(next(iter(answers)))
         return answers
 
@@ -383,6 +384,9 @@ class Client:
         if route is None:
             raise NotFoundError("Topic", topic)
         self.map_addresses(route.brokers)
+        now_ms = self.clock.now_ms()
+        self.sightings.brokers |= {each.broker_name: seen_broker(each, now_ms) for each in route.brokers}
+        self.sightings.reported.setdefault(topic, {}).update(seen_queues(route, now_ms))
         return route
 
     async def route_at(self, address: str, topic: str) -> TopicRoute | None:

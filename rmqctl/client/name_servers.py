@@ -19,18 +19,21 @@ _T = TypeVar("_T")
 # and a dead one must not hold up every command for a third of its deadline.
 _PATIENCE_S = 1.0
 _PATIENCE_TIMES = 10
+# A command that runs for long asks a silent one again after this time.
+_SILENT_S = 60.0
 
 
 class NameServers:
     """Asks all name servers, and remembers for this run which are silent and which omit something.
 
-    A silent one is not asked again: each attempt would use up the command's time.
+    A silent one is not asked again for a minute: each attempt would use up the command's time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # By address: why it did not answer.
         self.silent: dict[str, RmqctlError] = {}
+        self._silent_since_s: dict[str, float] = {}
         # The address whose error was raised last.
         self.first_refused = ""
         self._unlisted: dict[str, tuple[str, ...]] = {}
@@ -42,8 +45,11 @@ class NameServers:
 
         When none succeeds, raises the first error answer, or else the first one's error.
         """
-        asked = [address for address in addresses if address not in self.silent] or list(addresses)
         started_s = self._clock.monotonic_s()
+        again_s = started_s - _SILENT_S
+        rested = {address for address in self.silent if self._silent_since_s[address] <= again_s}
+        asked = [address for address in addresses if address not in self.silent or address in rested]
+        asked = asked or list(addresses)
         answers: dict[str, _T] = {}
         failed: dict[str, RmqctlError] = {}
         first = asyncio.Event()
@@ -66,7 +72,8 @@ class NameServers:
         if not answers:
             self.first_refused = _weightiest(failed, asked)
             raise failed[self.first_refused]
-        self.silent |= failed
+        self.silent = {address: error for address, error in self.silent.items() if address not in answers} | failed
+        self._silent_since_s |= dict.fromkeys(failed, self._clock.monotonic_s())
         return {address: answers[address] for address in addresses if address in answers}
 
     async def _gather(self, calls: Sequence[Awaitable[None]], first: asyncio.Event, started_s: float) -> None:

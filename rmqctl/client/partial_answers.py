@@ -14,14 +14,14 @@ from rmqctl.text.words import listed
 from .core import Client
 
 
-async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
-    """Return the failures that make this client's answers partial, and those that are only worth reporting.
+async def find_partial(client: Client) -> list[Failure]:
+    """Return the failures that make this client's answers partial.
 
-    The first are name servers that omit something, brokers that only routes name, and missing brokers that may have
-    queues of the requested topics. The second are silent name servers, which the others replace. A broker that only a
-    silent one knows is found missing by the memory of the cluster.
+    They are name servers that omit something, brokers that only routes name, and missing brokers that may have queues
+    of the requested topics. A broker that only a silent name server knows is found missing by the memory of the
+    cluster.
     """
-    differences, silences = client.name_server_views.differences(), client.name_server_views.silences()
+    differences = client.name_server_views.differences()
     now_ms = client.clock.now_ms()
     differences += [
         Failure(name, f"queues of {listed(sorted(topics))}", not_registered(only_routed(name, topics), now_ms))
@@ -33,7 +33,7 @@ async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
         except RmqctlError as error:
             # The request itself was answered; only the list of brokers was not.
             differences.append(Failure(None, "brokers", error))
-    return differences, silences
+    return differences
 
 
 async def find_silent_servers(client: Client, topic: str | None = None) -> dict[str, RmqctlError]:

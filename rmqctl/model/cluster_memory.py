@@ -43,7 +43,7 @@ class Expectation(Struct, frozen=True):
     """What should exist now: `brokers` by name, None for one that a context names and that was never seen.
 
     `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: no topic is remembered, so missing
-    queues cannot be found from it. `faded` were seen too long ago to be expected.
+    queues cannot be found from it. `faded` were seen too long ago to be expected. `forgotten` as in the memory.
     """
 
     brokers: Mapping[str, SeenBroker | None] = field(default_factory=dict)
@@ -51,6 +51,7 @@ class Expectation(Struct, frozen=True):
     is_named: bool = False
     is_first: bool = False
     faded: Mapping[str, SeenBroker] = field(default_factory=dict)
+    forgotten: Mapping[str, int] = field(default_factory=dict)
 
 
 class Sightings(Struct):

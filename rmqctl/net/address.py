@@ -8,6 +8,7 @@ from rmqctl.errors import UsageError
 
 _PORT = re.compile(r"[0-9]{1,5}")
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 NAME_SERVER_PORT = 9876
 
 
@@ -25,6 +26,16 @@ def parse_address(text: str) -> tuple[str, int]:
 def format_address(host: str, port: int) -> str:
     """Return host:port, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def canonical_address(text: str) -> str:
+    """Return host:port in the one spelling that files are named by: lower case, and one name for the loopback.
+
+    Raises UsageError.
+    """
+    host, port = parse_address(text)
+    host = host.lower()
+    return format_address("localhost" if host in _LOOPBACK else host, port)
 
 
 def parse_name_servers(text: str, *, default_port: int | None = NAME_SERVER_PORT) -> tuple[str, ...]:

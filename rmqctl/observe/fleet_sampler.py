@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.errors import NoBrokerError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
@@ -25,12 +25,14 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Absence, BrokerData, TopicRoute
 from rmqctl.model.sample import GroupSample, QueueSample
+from rmqctl.rules.cluster_memory import is_forgotten
 from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import is_unreadable
 from rmqctl.text.wildcards import is_pattern, matching
 
 from .fleet_activity import ActivityReader, GroupActivity, GroupKey, KnownGroup
 from .fleet_ends import BrokerEnds, EndReader, Offsets, StoredTable
+from .fleet_round import FleetRound
 from .group_sampler import MembersSample
 from .masters import PacedMasters
 from .pace import Pace
@@ -45,19 +47,6 @@ _AT_ONCE = 2
 _ROUTE_S = 300.0
 # How long members may be asked before the first round, so that its result is not without them.
 FIRST_LOOK_S = 4.0
-
-
-class FleetRound(Struct, frozen=True):
-    """One round: a sample of each group at the same moment, and what could not be read, each reason once.
-
-    `unseen` are brokers that never answered, by cluster: any group may have queues there.
-    """
-
-    at_ms: int
-    samples: Mapping[GroupKey, RecordedSample]
-    failures: tuple[Failure, ...]
-    unseen: Mapping[str, tuple[str, ...]]
-    activities: Mapping[GroupKey, GroupActivity]
 
 
 class _Reading(Struct, frozen=True):
@@ -103,7 +92,7 @@ class FleetSampler:
         self.last_round_s = float("-inf")
 
     async def sample(self) -> FleetRound:
-        """Read one round. Raises the brokers' error when the first round reads nothing."""
+        """Read one round. Until a broker has been read, raises the servers' error when none of them is."""
         is_first = not self._read_brokers
         found = await self._round()
         if is_first and self._first_look_s:
@@ -131,7 +120,6 @@ class FleetSampler:
             return (began_s - self._activity_of(key).asked_s) * (_URGENCY if key in urgent else 1)
 
         keys = iter(sorted(self._known, key=waited_s, reverse=True))
-
         began_count = 0
 
         async def work() -> None:
@@ -162,6 +150,7 @@ class FleetSampler:
         clock = self._client.clock
         at_ms, at_s = clock.now_ms(), clock.monotonic_s()
         failures = await self._find_brokers()
+        is_list_read = not any(failure.broker_name is None for failure in failures)
         reading = await self._read()
         if not reading.stored and not self._read_brokers:
             raise all_failed([*reading.failed.values(), *(failure.error for failure in failures)])
@@ -186,7 +175,18 @@ class FleetSampler:
             tuple({(each.broker_name, each.what, each.error.name): each for each in failures}.values()),
             {cluster: tuple(names) for cluster, names in unseen.items()},
             {key: self._activity_of(key) for key in samples},
+            {
+                cluster: frozenset(brokers)
+                for cluster, brokers in self._by_cluster().items()
+                if is_list_read and not brokers.keys() & reading.failed.keys()
+            },
         )
+
+    def _by_cluster(self) -> dict[str, dict[str, BrokerData]]:
+        by_cluster: dict[str, dict[str, BrokerData]] = defaultdict(dict)
+        for name, broker in self._brokers.items():
+            by_cluster[broker.cluster][name] = broker
+        return by_cluster
 
     async def _find_brokers(self) -> list[Failure]:
         """Update the brokers; those that were seen once stay, because their queues do not disappear with them."""
@@ -196,15 +196,18 @@ class FleetSampler:
             if not self._brokers:
                 raise
             return [Failure(None, "list of brokers", error)]
+        if not cluster.brokers and not self._brokers:
+            raise NoBrokerError(self._client.name_servers)
         now = {broker.broker_name: broker for broker in cluster.brokers}
         seen = self._client.sightings.brokers
         gone = {
             name: replace(broker, addresses={}, absence=Absence(seen[name].last_seen_ms, seen[name].address))
             for name, broker in self._brokers.items()
-            if name not in now
+            if name not in now and name in seen
+            if not is_forgotten(self._client.expectation, name, seen[name].last_seen_ms)
         }
         self._brokers = {**now, **gone}
-        return []
+        return self._client.name_server_views.differences()
 
     async def _read(self) -> _Reading:
         stored = await ask_all(
@@ -265,9 +268,7 @@ class FleetSampler:
         }
         keys |= {key for key, known in self._known.items() if known.queues}
         keys |= self._named_keys(keys)
-        by_cluster: dict[str, dict[str, BrokerData]] = defaultdict(dict)
-        for name, broker in self._brokers.items():
-            by_cluster[broker.cluster][name] = broker
+        by_cluster = self._by_cluster()
         samples = {}
         known = {}
         for key in sorted(keys):

@@ -60,6 +60,7 @@ def expect(memory: ClusterMemory, *, named: Collection[str], now_ms: int, counts
         is_named=bool(named),
         is_first=not memory.topics,
         faded={name: seen for name, seen in memory.brokers.items() if name not in expected},
+        forgotten=memory.forgotten,
     )
 
 
@@ -127,7 +128,7 @@ def not_registered(broker: BrokerData, now_ms: int) -> NotRegisteredError:
     elif absence.is_held:
         reason = f"not registered, though members held its queues at {short_time(seen_ms, now_ms)}"
     else:
-        reason = f"registered until {short_time(seen_ms, now_ms)}, not registered now"
+        reason = f"not registered; rmqctl last saw it at {short_time(seen_ms, now_ms)}"
     if absence.is_named:
         hint = "Start it. If it was removed permanently, delete it from the context's brokers (rmqctl context set)."
     return NotRegisteredError(broker.broker_name, reason, seen_ms, hint=hint)
@@ -199,6 +200,11 @@ def queue_data(broker_name: str, seen: SeenQueues) -> QueueData:
     )
 
 
+def is_forgotten(expectation: Expectation, broker_name: str, last_seen_ms: int) -> bool:
+    """Tell whether the operator had a broker forgotten after it was last seen."""
+    return last_seen_ms <= expectation.forgotten.get(broker_name, -1)
+
+
 def seen_broker(broker: BrokerData, now_ms: int) -> SeenBroker:
     """Return a registered broker in the form in which it is remembered."""
     return SeenBroker(broker.cluster, broker.master_address, now_ms)
@@ -218,10 +224,15 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
     Queues of a topic on a registered broker that the route no longer names were removed on purpose, and are forgotten;
     queues on brokers that are not registered stay. While brokers are missing no new topic is learned, because it may
     have queues on them as well. A broker whose queues only members hold is remembered too, unless the operator had it
-    forgotten: members learn of a removal later than others.
+    forgotten: members learn of a removal later than others. A long run may have seen a broker before another run did,
+    or before the operator had it forgotten.
     """
     gone = sorted(memory.brokers.keys() - seen.brokers.keys(), key=lambda name: memory.brokers[name].last_seen_ms)
-    brokers = {name: memory.brokers[name] for name in gone[-_MAX_GONE:]} | seen.brokers
+    brokers = {name: memory.brokers[name] for name in gone[-_MAX_GONE:]} | {
+        name: _newest(broker, memory.brokers.get(name))
+        for name, broker in seen.brokers.items()
+        if broker.last_seen_ms > memory.forgotten.get(name, -1)
+    }
     topics = {topic: dict(by_broker) for topic, by_broker in memory.topics.items()}
     for topic, by_broker in seen.topics.items():
         if seen.has_missing and topic not in topics:
@@ -245,6 +256,10 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
     }
     forgotten = {name: at_ms for name, at_ms in memory.forgotten.items() if name not in brokers}
     return ClusterMemory(brokers, known, forgotten)
+
+
+def _newest(seen: SeenBroker, known: SeenBroker | None) -> SeenBroker:
+    return seen if known is None or known.last_seen_ms <= seen.last_seen_ms else known
 
 
 def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -62,6 +62,11 @@ class GroupHealth(Struct, frozen=True):
     def member_count(self) -> int | None:
         """The number of members, None when it is unknown."""
         return None if self.state is GroupState.UNKNOWN else len(self.client_ids)
+
+    @property
+    def broker_names(self) -> frozenset[str]:
+        """The brokers that have queues of the group."""
+        return frozenset(each.mq.broker_name for each in self.queues)
 
     @property
     def worst(self) -> QueueHealth | None:
@@ -157,6 +162,19 @@ class HealthWindow:
         """
         self._forget(now_ms - self._window_ms)
         return [self._judge(key, now_ms, (unseen or {}).get(key.cluster, ())) for key in sorted(self._seen)]
+
+    @property
+    def broker_names(self) -> Mapping[GroupKey, frozenset[str]]:
+        """The brokers that have queues of each group."""
+        return {key: frozenset(mq.broker_name for mq in queues) for key, queues in self._seen.items()}
+
+    def drop(self, keys: Iterable[GroupKey]) -> None:
+        """Forget groups that no longer exist."""
+        for key in keys:
+            for mq in self._seen.pop(key, {}):
+                self._known_ages.pop((key, mq), None)
+            self._last.pop(key, None)
+            self._anchors.pop(key, None)
 
     def consume_history(self, key: GroupKey, until_ms: int) -> list[float | None]:
         """Return the messages per second that the group consumed from round to round; see rates.consume_history."""

@@ -78,7 +78,7 @@ def queue_item(queue: QueueHealth) -> dict[str, Any]:
 
 def notification(alerts: Sequence[Alert]) -> dict[str, Any]:
     """Return the alerts of one round as notifiers get them: one document, however many groups a failure concerns."""
-    items = [_alert_item(alert) for alert in sorted(alerts, key=lambda alert: WORST_FIRST.index(alert.group.health))]
+    items = [_alert_item(alert) for alert in sorted(alerts, key=_urgency)]
     sentences = [item["text"] for item in items[:_MOST_SENTENCES]]
     if len(items) > _MOST_SENTENCES:
         sentences.append(f"{counted(len(items) - _MOST_SENTENCES, 'more group')}.")
@@ -91,6 +91,11 @@ def notification(alerts: Sequence[Alert]) -> dict[str, Any]:
     }
 
 
+def _urgency(alert: Alert) -> tuple[bool, int]:
+    """Return what alerts are sorted by; the health of a group that is gone counts no longer."""
+    return alert.is_gone, WORST_FIRST.index(alert.group.health)
+
+
 def _alert_item(alert: Alert) -> dict[str, Any]:
     group = alert.group
     return {
@@ -98,6 +103,7 @@ def _alert_item(alert: Alert) -> dict[str, Any]:
         "incident": alert.incident,
         "text": _sentence(alert),
         "worst": alert.worst.value,
+        "gone": alert.is_gone,
         **time_fields("since", alert.since_ms),
         "nextCommand": command("diagnose", group.key.group),
         **health_item(group, None),
@@ -109,9 +115,12 @@ def _sentence(alert: Alert) -> str:
     name = f"{group.key.group} ({group.key.cluster})" if group.key.cluster else group.key.group
     for_ = short_duration(group.at_ms - alert.since_ms)
     if alert.kind is AlertKind.RESOLVED:
-        return f"Resolved: {name} is {group.health}; it was {alert.worst} at worst, and the incident lasted {for_}."
+        now = "no longer exists or has no queues" if alert.is_gone else f"is {group.health}"
+        return f"Resolved: {name} {now}; it was {alert.worst} at worst, and the incident lasted {for_}."
     where = f" {group.worst.mq}:" if group.worst is not None else ""
-    return f"{group.health}: {name}.{where} {group.reason}."
+    is_repeated = alert.kind is AlertKind.REPEATED
+    still, began = ("Still ", f" The incident began {for_} ago.") if is_repeated else ("", "")
+    return f"{still}{group.health}: {name}.{where} {group.reason}.{began}"
 
 
 def environment_of(document: Mapping[str, Any]) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 Differences from a broker's own: a series covers all brokers of a cluster; an unknown value has no sample, where a
 broker reports 0; rocketmq_send_to_dlq_messages_total counts what ever reached the dead-letter topic, whose name is the
-label `topic`.
+label `topic`. A series with `at_least` has a sample in every round: the known value, else a lower bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -35,6 +35,7 @@ class MetricsRound(Struct, frozen=True):
     failure_count: int = 0
     request_counts: Mapping[str, int] = {}
     failed_alert_count: int = 0
+    waiting_alert_count: Callable[[], int] = lambda: 0
 
 
 class Exporter:
@@ -78,6 +79,14 @@ def families(published: MetricsRound) -> Iterator[Metric]:
     latency = GaugeMetricFamily(
         "rocketmq_consumer_lag_latency_milliseconds", "Age of the oldest unread message.", labels=_LABELS
     )
+    lag_at_least = GaugeMetricFamily(
+        "rmqctl_consumer_lag_messages_at_least", "Unread messages of the queues that were read.", labels=_LABELS
+    )
+    latency_at_least = GaugeMetricFamily(
+        "rmqctl_consumer_lag_latency_at_least_milliseconds",
+        "Least age of the oldest unread message of the queues that were read.",
+        labels=_LABELS,
+    )
     inflight = GaugeMetricFamily(
         "rocketmq_consumer_inflight_messages", "Messages that were pulled and not committed.", labels=_LABELS
     )
@@ -94,15 +103,20 @@ def families(published: MetricsRound) -> Iterator[Metric]:
             # Brokers give this label to the retry topics of POP only.
             is_retry = topic.startswith(RETRY_PREFIX) and topic != RETRY_PREFIX + name
             labels = cluster, topic, name, str(is_retry).lower()
-            _add(lag, labels, group.lag(topic).value)
-            _add(latency, labels, group.time_lag(topic).ms)
+            topic_lag, time_lag = group.lag(topic), group.time_lag(topic)
+            _add(lag, labels, topic_lag.value)
+            _add(latency, labels, time_lag.ms)
+            _add(lag_at_least, labels, topic_lag.at_least)
+            _add(latency_at_least, labels, time_lag.at_least_ms)
             found = (activity.in_flight or {}).get(topic)
             _add(inflight, labels, None if found is None else found.inflight)
             _add(ready, labels, None if found is None else found.ready)
         _add(letters, (cluster, DLQ_PREFIX + name, name, "false"), activity.dead_letters)
         health.add_metric((cluster, name), {each.value: each is group.health for each in WORST_FIRST})
         _add(members, (cluster, name), group.member_count)
-    yield from (each for each in (lag, latency, inflight, ready, letters, health, members) if each.samples)
+    for family in (lag, latency, lag_at_least, latency_at_least, inflight, ready, letters, health, members):
+        if family.samples:
+            yield family
     yield GaugeMetricFamily(
         "rmqctl_watch_round_timestamp_seconds", "When the groups were read.", published.at_ms / 1000
     )
@@ -111,8 +125,9 @@ def families(published: MetricsRound) -> Iterator[Metric]:
     for broker_name, count in sorted(published.request_counts.items()):
         requests.add_metric((broker_name,), count)
     yield requests
-    yield CounterMetricFamily(
-        "rmqctl_watch_failed_alerts", "Alerts that were not delivered.", published.failed_alert_count
+    yield CounterMetricFamily("rmqctl_watch_failed_alerts", "Alerts that were dropped.", published.failed_alert_count)
+    yield GaugeMetricFamily(
+        "rmqctl_watch_waiting_alerts", "Alerts that wait for their delivery.", published.waiting_alert_count()
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -150,8 +151,43 @@ def test_reads_and_changes_expect_the_same_whatever_was_emptied(
         assert call(capsys, "offset", "show", "G").code == 8
         result = call(capsys, *reset, "4", "--yes")
         assert result.code == 1
-        assert "Missing: 2 queues at broker-b (broker-b: registered until " in result.err
+        assert "Missing: 2 queues at broker-b (broker-b: not registered; rmqctl last saw it at " in result.err
         assert call(capsys, *reset, "4", "--yes", "--partial").code == 8
         assert call(capsys, "doctor", "--forget-broker", "broker-b").code == 0
         for words in (("offset", "show", "G"), ("doctor",), (*reset, "3", "--yes"), ("cluster", "list")):
             assert call(capsys, *words).code == 0, words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("watch", "--rounds", "1", "--each-round"),
+        ("top", "--rounds", "1", "-o", "plain"),
+        ("consume", "run", "G", "T", "--print", "--for", "100ms", "--yes"),
+    ],
+)
+def test_a_command_that_runs_for_long_reads_and_writes_it_like_every_other(
+    words: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with seeded(brokers=2) as sandbox:
+        monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
+        assert call(capsys, *words).code == 0
+        sandbox.stop_broker("broker-b")
+        # What that run saw is in the memory, and it reads what another run saw.
+        for other in (("group", "list"), words):
+            result = call(capsys, *other)
+            assert result.code == 8, other
+            assert "broker-b: not registered; rmqctl last saw it at " in result.err, other
+        assert not re.search(r"\bOK\b", result.out)
+
+
+def test_a_command_that_runs_for_long_expects_the_brokers_of_its_context(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("consume", "run", "G", "T", "--print", "--for", "100ms", "--yes")
+    config = tmp_path / "config.toml"
+    monkeypatch.setenv("RMQCTL_CONFIG", str(config))
+    with seeded(brokers=1) as sandbox:
+        config.write_text(f'[contexts.c]\nnamesrv = "{sandbox.addr}"\nbrokers = "broker-a,broker-b"\n')
+        result = call(capsys, "--context", "c", *words)
+    assert (result.code, "Queues of broker-b are not consumed." in result.err) == (8, True)

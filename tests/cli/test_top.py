@@ -88,11 +88,30 @@ def test_the_screen_ends_after_rounds(shop: ThreadedSandbox) -> None:
         assert terminal.is_as_before
 
 
-def test_errors_are_reported_without_a_screen(shop: ThreadedSandbox) -> None:
-    with on_terminal("-n", closed_address(), "top") as terminal:
-        assert terminal.end() == 6
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--where", "nothing>0"), 2),
+        (("--sort", "nothing"), 2),
+        (("--every", "2s", "--window", "1m", "--for", "1s"), 6),  # no time for another try
+    ],
+)
+def test_errors_are_reported_without_a_screen(words: tuple[str, ...], code: int) -> None:
+    with on_terminal("-n", closed_address(), "top", *words) as terminal:
+        assert terminal.end() == code
         assert "\x1b[?1049h" not in terminal.written
+
+
+def test_a_group_that_does_not_exist_is_reported_without_a_screen(shop: ThreadedSandbox) -> None:
     with on_terminal("-n", shop.addr, "top", *_QUICK, "no-such-group") as terminal:
         assert terminal.end() == 5
         assert "no-such-group" in terminal.written
         assert "\x1b[?1049h" not in terminal.written
+
+
+def test_the_screen_opens_while_no_server_answers() -> None:
+    with on_terminal("-n", closed_address(), "top", *_QUICK) as terminal:
+        assert "connection refused" in terminal.wait_for("Not read yet.")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert terminal.is_as_before

@@ -111,12 +111,38 @@ def test_notifications_are_sent_once(watch: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_an_alert_that_was_not_delivered_makes_the_exit_code_8(watch: Any, tmp_path: Path) -> None:
-    record = tmp_path / "groups.jsonl"
+def test_an_alert_that_is_delivered_late_is_delivered(watch: Any, tmp_path: Path) -> None:
+    record, tried, out = (tmp_path / name for name in ("groups.jsonl", "tried", "out"))
     _past(record, "shipping", offset=1, end=9)
-    result = watch("shipping", "--record", str(record), "--notify", "command:sh -c 'exit 4'")
+    script = f"test -e {tried} || {{ touch {tried}; exit 4; }}; cat >> {out}"
+    result = watch("shipping", "--record", str(record), "--notify", f"command:sh -c '{script}'")
+    assert result.code == 0, result.err
+    assert "command: sh exited with 4. Not delivered yet; rmqctl tries again until it is." in result.err
+    assert "command: delivered again after" in result.err
+    assert json.loads(out.read_text())["items"][0]["alert"] == "OPENED"
+
+
+def test_an_alert_that_was_not_delivered_makes_the_exit_code_8_and_is_delivered_after_a_restart(
+    watch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, is_up, out = (tmp_path / name for name in ("groups.jsonl", "is_up", "out"))
+    _past(record, "shipping", offset=1, end=9)
+    words = ("shipping", "--record", str(record), "--notify", f"command:sh -c 'test -e {is_up} && cat >> {out}'")
+    threads = set(threading.enumerate())
+    with monkeypatch.context() as patched:
+        patched.setattr("rmqctl.cli.watch.session._DELIVER_S", 0.0)
+        result = watch(*words)
     assert result.code == 8
-    assert "exited with 4. Not delivered: STOP: shipping" in result.err
+    assert "1 notification not delivered; the next start of this watch tries again." in result.err
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(60)  # its last attempt must not see the file
+    is_up.touch()
+    for _ in range(2):
+        result = watch(*words, "--repeat-every", "1h")
+        assert result.code == 0, result.err
+    document = json.loads(out.read_text())  # the incident is still open, and is not reported again
+    check_document(document)
+    assert document["items"][0]["alert"] == "OPENED"
 
 
 def test_metrics_are_served_while_it_runs(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +198,7 @@ def test_a_broker_that_does_not_answer_is_named(capsys: Captured) -> None:
         (("--metrics", "9464"), 2, "Invalid address '9464'"),
         (("--record", "/missing/r"), 2, "Cannot write --record /missing/r"),
         (("--every", "0s"), 2, "--every must be above 0."),
+        (("--repeat-every", "0s"), 2, "--repeat-every must be above 0."),
         (("-o", "json"), 2, "this output is a stream"),
         (("--sort", "lag"), 2, "--sort is not supported"),
         (("--columns", "no"), 2, "Unknown column 'no'"),

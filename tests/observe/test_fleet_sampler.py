@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from rmqctl.admin.offsets.fleet import fetch_fleet_progress
-from rmqctl.errors import UnreachableError
+from rmqctl.errors import NoBrokerError, UnreachableError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.observe.fleet_activity import GroupKey, InFlight
-from rmqctl.observe.fleet_sampler import FleetRound, FleetSampler
+from rmqctl.observe.fleet_round import FleetRound
+from rmqctl.observe.fleet_sampler import FleetSampler
 from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.time_lag import Anchor
@@ -188,6 +189,28 @@ def test_a_broker_that_never_answered_may_have_more_queues() -> None:
     cluster.stop("broker-a")
     with pytest.raises(UnreachableError):
         _sample(cluster)
+
+
+def test_a_cluster_without_brokers_is_an_error() -> None:
+    with pytest.raises(NoBrokerError):
+        _sample(Cluster())
+
+
+def test_a_later_round_without_any_server_keeps_all_groups() -> None:
+    cluster = Cluster(*_pay())
+
+    def before(number: int) -> None:
+        if number == 1:
+            for address, server in cluster.network.servers.items():
+                cluster.network.refusing.add(address)
+                server.table.clear()
+                server.table.update(dict.fromkeys(Q, DROP))
+
+    _, gone = _sample(cluster, count=2, before=before)
+    assert {mq: row.lag for (_, mq), row in _rows(gone).items()} == {A0: None, B0: None}
+    assert {(failure.broker_name, failure.what) for failure in gone.failures} >= {
+        (None, "list of brokers"), ("broker-a", "offsets"), ("broker-b", "offsets"),
+    }  # fmt: skip
 
 
 def test_topics_that_an_online_group_has_left_do_not_count() -> None:

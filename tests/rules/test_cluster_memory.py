@@ -8,6 +8,7 @@ from rmqctl.model.route import Absence, BrokerData, ClusterInfo, QueueData, Topi
 from rmqctl.rules.cluster_memory import (
     expect,
     forget_broker,
+    is_forgotten,
     is_much_newer,
     master_missing,
     may_hold,
@@ -51,7 +52,7 @@ def test_a_broker_that_was_registered_and_is_not_now_is_missing() -> None:
     assert (missing.cluster, dict(missing.addresses), missing.read_addresses) == ("C", {}, ())
     assert cluster.registered == (A,)
     error = not_registered(missing, NOW_MS)
-    assert error.sentence == "broker-b: registered until 07:59:00 UTC, not registered now."
+    assert error.sentence == "broker-b: not registered; rmqctl last saw it at 07:59:00 UTC."
     assert (error.exit_code, error.name, error.last_seen_ms) == (6, "NOT_REGISTERED", NOW_MS - 60_000)
     assert "--forget-broker broker-b" in (error.hint or "")
 
@@ -99,7 +100,7 @@ def test_a_broker_that_only_routes_name_is_missing_unless_one_has_its_address() 
         (A, None),
         (BrokerData("C", "broker-b", {}), "the name server does not list its address"),
         (BrokerData("C", "broker-b", {1: "b:1"}), "no master is registered"),
-        (BrokerData("C", "broker-b", {}, Absence(NOW_MS)), "registered until 08:00:00 UTC, not registered now"),
+        (BrokerData("C", "broker-b", {}, Absence(NOW_MS)), "not registered; rmqctl last saw it at 08:00:00 UTC"),
     ],
 )
 def test_why_a_broker_has_no_master(broker: BrokerData, reason: str | None) -> None:
@@ -233,3 +234,14 @@ def test_a_memory_is_written_again_when_it_says_something_else_or_is_old() -> No
     assert is_much_newer(later(0), later(5_000), 5_000)
     assert is_much_newer(ClusterMemory(), later(0), 5_000)
     assert is_much_newer(later(0), ClusterMemory({"broker-a": SeenBroker("C", "x:1", NOW_MS)}), 5_000)
+
+
+def test_a_long_run_adds_nothing_that_is_older_than_the_memory() -> None:
+    """It may have seen a broker before another run did, or before the operator had it forgotten."""
+    seen = Sightings(brokers={"broker-b": _seen(120_000)})
+    assert remember(MEMORY, seen, NOW_MS).brokers["broker-b"] == _seen(60_000)
+    forgotten = forget_broker(MEMORY, "broker-b", NOW_MS - 90_000)
+    assert "broker-b" not in remember(forgotten, seen, NOW_MS).brokers
+    assert "broker-b" in remember(forgotten, Sightings(brokers={"broker-b": _seen(30_000)}), NOW_MS).brokers
+    expectation = _expect(forgotten)
+    assert [is_forgotten(expectation, "broker-b", NOW_MS - ago_ms) for ago_ms in (120_000, 30_000)] == [True, False]

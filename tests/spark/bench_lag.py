@@ -178,6 +178,14 @@ def _others(site: Path) -> dict[str, Callable[[Path], list[float]]]:
     return ways
 
 
+# The facts about the growth of the lag, in both dialects.
+_EIGHTH = "8 * (at_ms - from_ms) / greatest(1, to_ms - from_ms)"
+_GROWTH = ", ".join(
+    [f"min(behind) FILTER (WHERE eighth = {number}) AS low_{number}" for number in range(1, 9)]
+    + [f"count(behind) FILTER (WHERE eighth {half} 4) AS {name}" for name, half in (("early", "<="), ("later", ">"))]
+    + ["max(max_offset) - min(max_offset) AS arrived"]
+)
+
 _SQL = """
 WITH looks AS (
   SELECT *, epoch_ms(snapshot_ts) AS at_ms, at_ms - at_ms % 3600000 AS start_ms FROM read_parquet('{path}')
@@ -190,26 +198,29 @@ same AS (SELECT * FROM anew QUALIFY at_ms >= coalesce(max(CASE WHEN is_anew THEN
 judged AS (SELECT *, CASE WHEN consumer_offset <= max_offset THEN max_offset - consumer_offset
   WHEN consumer_offset IS NULL AND is_none_stored AND min_offset = max_offset THEN 0 END AS behind,
   coalesce(consumer_offset > max_offset, false) AS beyond FROM same),
-known AS (SELECT *, behind < lag(behind IGNORE NULLS) OVER q AS fell,
-  last_value(consumer_offset IGNORE NULLS) OVER whole AS at_end, (at_ms - first_value(at_ms) OVER whole) / 1000 AS s,
+known AS (SELECT *, last_value(consumer_offset IGNORE NULLS) OVER whole AS at_end,
+  min(CASE WHEN behind IS NOT NULL THEN at_ms END) OVER whole AS from_ms,
+  max(CASE WHEN behind IS NOT NULL THEN at_ms END) OVER whole AS to_ms,
+  (at_ms - first_value(at_ms) OVER whole) / 1000 AS s,
   consumer_offset - first_value(consumer_offset) OVER whole AS consumed,
   max_offset - first_value(max_offset) OVER whole AS produced,
   client_id <> lag(client_id IGNORE NULLS) OVER q AS is_other FROM judged
   WINDOW q AS (PARTITION BY consumer_group, topic, broker_name, queue_id, start_ms ORDER BY at_ms),
     whole AS (PARTITION BY consumer_group, topic, broker_name, queue_id, start_ms ORDER BY at_ms
               ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)),
+placed AS (SELECT *, greatest(1, ceil({eighth})) AS eighth FROM known),
 facts AS (SELECT consumer_group, topic, broker_name, queue_id, start_ms, count(*) AS sample_count,
   count(behind) AS known_count, min(at_ms) FILTER (behind IS NOT NULL) AS first_ms,
   max(at_ms) FILTER (behind IS NOT NULL) AS last_ms, min(behind) AS behind_lowest,
   arg_max(behind, at_ms) AS behind_last,
-  bool_or(fell) AS has_lag_fallen, max(consumer_offset) AS offset_highest, any_value(at_end) AS offset_last,
+  {growth}, max(consumer_offset) AS offset_highest, any_value(at_end) AS offset_last,
   min(consumer_offset) <> max(consumer_offset) AS has_moved,
   max(greatest(0, min_offset - consumer_offset)) FILTER (NOT beyond) AS lost_highest, count_if(is_held) AS held_count,
   count_if(NOT is_held) AS unheld_count,
   max(at_ms) FILTER (behind = 0 OR consumer_offset <> at_end) AS moved_at_ms, bool_or(is_anew) AS has_max_gone_back,
   max(lag_messages) AS lag_max, avg(lag_messages) AS lag_avg, regr_slope(produced, s) AS produce_rate,
   regr_slope(produced - consumed, s) AS slope_msgs_per_s, count_if(is_other) AS owner_change_count
-  FROM known GROUP BY ALL)
+  FROM placed GROUP BY ALL)
 SELECT * FROM facts
 """
 
@@ -219,7 +230,7 @@ def _by_duckdb(folder: Path) -> list[float]:
 
     path = folder / OFFSET_SNAPSHOTS / "*" / "*" / "*" / "*.parquet"
     with duckdb.connect(config={"threads": _CORES}) as database:
-        database.execute(f"CREATE TEMP TABLE facts AS {_SQL.format(path=path)}")
+        database.execute(f"CREATE TEMP TABLE facts AS {_SQL.format(path=path, eighth=_EIGHTH, growth=_GROWTH)}")
         row = database.execute(f"SELECT {', '.join(_FIGURES)} FROM facts").fetchone()
     return [float(value) for value in row]
 
@@ -237,33 +248,37 @@ ended AS (SELECT *, max(CASE WHEN is_anew THEN at_ms END) OVER (
 judged AS (SELECT *, CASE WHEN consumer_offset <= max_offset THEN max_offset - consumer_offset
   WHEN consumer_offset IS NULL AND is_none_stored AND min_offset = max_offset THEN 0 END AS behind,
   coalesce(consumer_offset > max_offset, false) AS beyond FROM ended WHERE anew_ms IS NULL OR at_ms >= anew_ms),
-known AS (SELECT *, behind < lag(behind) IGNORE NULLS OVER q AS fell,
-  last_value(consumer_offset) IGNORE NULLS OVER whole AS at_end, (at_ms - first_value(at_ms) OVER whole) / 1000 AS s,
+known AS (SELECT *, last_value(consumer_offset) IGNORE NULLS OVER whole AS at_end,
+  min(CASE WHEN behind IS NOT NULL THEN at_ms END) OVER whole AS from_ms,
+  max(CASE WHEN behind IS NOT NULL THEN at_ms END) OVER whole AS to_ms,
+  (at_ms - first_value(at_ms) OVER whole) / 1000 AS s,
   consumer_offset - first_value(consumer_offset) OVER whole AS consumed,
   max_offset - first_value(max_offset) OVER whole AS produced,
   client_id <> lag(client_id) IGNORE NULLS OVER q AS is_other FROM judged
   WINDOW q AS (PARTITION BY consumer_group, topic, broker_name, queue_id, hour ORDER BY at_ms),
     whole AS (PARTITION BY consumer_group, topic, broker_name, queue_id, hour ORDER BY at_ms
               ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)),
+placed AS (SELECT *, greatest(1, ceil({eighth})) AS eighth FROM known),
 facts AS (SELECT consumer_group, topic, broker_name, queue_id, hour, count(*) AS sample_count,
   count(behind) AS known_count, min(at_ms) FILTER (WHERE behind IS NOT NULL) AS first_ms,
   max(at_ms) FILTER (WHERE behind IS NOT NULL) AS last_ms, min(behind) AS behind_lowest,
   max_by(behind, at_ms) FILTER (WHERE behind IS NOT NULL) AS behind_last,
-  bool_or(fell) AS has_lag_fallen, max(consumer_offset) AS offset_highest, max(at_end) AS offset_last,
+  {growth}, max(consumer_offset) AS offset_highest, max(at_end) AS offset_last,
   min(consumer_offset) <> max(consumer_offset) AS has_moved,
   max(greatest(0, min_offset - consumer_offset)) FILTER (WHERE NOT beyond) AS lost_highest,
   count_if(is_held) AS held_count, count_if(NOT is_held) AS unheld_count,
   max(at_ms) FILTER (WHERE behind = 0 OR consumer_offset <> at_end) AS moved_at_ms,
   bool_or(is_anew) AS has_max_gone_back, max(lag_messages) AS lag_max, avg(lag_messages) AS lag_avg,
   regr_slope(produced, s) AS produce_rate, regr_slope(produced - consumed, s) AS slope_msgs_per_s,
-  count_if(is_other) AS owner_change_count FROM known GROUP BY ALL)
+  count_if(is_other) AS owner_change_count FROM placed GROUP BY ALL)
 SELECT * FROM facts
 """
 
 
 def _by_window_functions(spark: Any, folder: Path) -> list[float]:
     table = read_table(spark, f"{folder}/{OFFSET_SNAPSHOTS}", SCHEMAS[OFFSET_SNAPSHOTS])
-    spark.sql(_SPARK_SQL, snapshots=table).write.mode("overwrite").parquet(f"{folder}/by_windows")
+    sql = _SPARK_SQL.replace("{eighth}", _EIGHTH).replace("{growth}", _GROWTH)
+    spark.sql(sql, snapshots=table).write.mode("overwrite").parquet(f"{folder}/by_windows")
     row = spark.read.parquet(f"{folder}/by_windows").selectExpr(*_FIGURES).collect()[0]
     return [float(value) for value in row]
 
@@ -282,6 +297,8 @@ def _by_polars(folder: Path) -> list[float]:
     behind = pl.when(c("consumer_offset") <= c("max_offset")).then(c("max_offset") - c("consumer_offset"))
     is_elsewhere = (c("behind") == 0) | (c("consumer_offset") != c("consumer_offset").last())
     seconds = (c("at_ms") - c("at_ms").first()) / 1000
+    span_ms = (c("at_ms").last() - c("at_ms").first()).clip(1)
+    eighth = (8 * (c("at_ms") - c("at_ms").first()) / span_ms).ceil().clip(1)
 
     def slope(values: Any) -> Any:
         return pl.cov(values - values.first(), seconds) / seconds.var()
@@ -289,7 +306,9 @@ def _by_polars(folder: Path) -> list[float]:
     facts = looks.with_columns(behind=behind).group_by(window).agg(
         pl.len().alias("sample_count"), c("behind").count().alias("known_count"), c("at_ms").first().alias("first_ms"),
         c("at_ms").last().alias("last_ms"), c("behind").min().alias("behind_lowest"),
-        c("behind").last().alias("behind_last"), (c("behind").diff() < 0).any().alias("has_lag_fallen"),
+        c("behind").last().alias("behind_last"), (c("max_offset").last() - c("max_offset").first()).alias("arrived"),
+        *(c("behind").filter(eighth == number).min().alias(f"low_{number}") for number in range(1, 9)),
+        (eighth <= 4).sum().alias("early"), (eighth > 4).sum().alias("later"),
         c("consumer_offset").max().alias("offset_highest"), c("consumer_offset").last().alias("offset_last"),
         (c("consumer_offset").n_unique() > 1).alias("has_moved"),
         (c("min_offset") - c("consumer_offset")).max().alias("lost_highest"), c("is_held").sum().alias("held_count"),

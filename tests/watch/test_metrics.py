@@ -48,7 +48,8 @@ def _published(activity: GroupActivity, *, is_u_known: bool = True) -> MetricsRo
     window = HealthWindow(5 * MINUTE_MS, HealthSettings())
     for at in range(4):
         window.add(recorded(at * MINUTE_MS, {A0: (5, 9), B0: (7, 7) if is_u_known else (None, None)}))
-    return MetricsRound(3 * MINUTE_MS, window.judge(3 * MINUTE_MS), {_PAY: activity}, 1, {"broker-a": 12}, 0)
+    groups = window.judge(3 * MINUTE_MS)
+    return MetricsRound(3 * MINUTE_MS, groups, {_PAY: activity}, 1, {"broker-a": 12}, 2, lambda: 3)
 
 
 def _labels(topic: str) -> frozenset[tuple[str, str]]:
@@ -69,6 +70,8 @@ def test_known_values_have_the_names_that_brokers_use(exporter: Exporter) -> Non
     assert list(found["rmqctl_watch_members"].values()) == [1]
     assert list(found["rmqctl_watch_requests_total"].values()) == [12]
     assert list(found["rmqctl_watch_round_timestamp_seconds"].values()) == [180]
+    assert list(found["rmqctl_watch_failed_alerts_total"].values()) == [2]
+    assert list(found["rmqctl_watch_waiting_alerts"].values()) == [3]
 
 
 def test_what_is_unknown_has_no_sample(exporter: Exporter) -> None:
@@ -81,6 +84,17 @@ def test_what_is_unknown_has_no_sample(exporter: Exporter) -> None:
         assert f"rocketmq_consumer_{name}" not in found
     assert "rocketmq_send_to_dlq_messages_total" not in found
     assert list(found["rmqctl_watch_failures"].values()) == [1]
+
+
+@pytest.mark.parametrize(("is_u_known", "exact"), [(True, {"T": 4, "U": 0}), (False, {"T": 4})])
+def test_lower_bounds_have_a_sample_of_each_topic(
+    exporter: Exporter, *, is_u_known: bool, exact: dict[str, int]
+) -> None:
+    exporter.publish(_published(GroupActivity(), is_u_known=is_u_known))
+    found = _scrape(exporter)
+    assert found["rocketmq_consumer_lag_messages"] == {_labels(topic): lag for topic, lag in exact.items()}
+    assert found["rmqctl_consumer_lag_messages_at_least"] == {_labels("T"): 4, _labels("U"): 0}
+    assert found["rmqctl_consumer_lag_latency_at_least_milliseconds"] == {_labels("T"): 3 * MINUTE_MS, _labels("U"): 0}
 
 
 def test_an_address_in_use_is_refused(exporter: Exporter) -> None:
@@ -115,7 +129,10 @@ def test_the_dashboard_uses_only_metrics_and_labels_that_exist(exporter: Exporte
                 used.add(name)
                 labels = {label for sample in found[name] for label, _ in sample}
                 assert set(re.findall(r"(\w+)(?:=~|!=|=)", selector or "")) <= labels, target["expr"]
-    assert {name for name in found if name.startswith("rocketmq_")} <= used
+    # Its panels of the lag must not be empty in an outage.
+    replaced = {"rocketmq_consumer_lag_messages", "rocketmq_consumer_lag_latency_milliseconds"}
+    assert {name for name in found if name.startswith("rocketmq_")} - replaced <= used
+    assert not replaced & used
 
 
 def test_panels_of_the_dashboard_do_not_overlap() -> None:

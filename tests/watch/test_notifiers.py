@@ -1,8 +1,10 @@
-"""Notifiers: delivered once they can be, retried where that helps, and without secrets in what is printed."""
+"""Notifiers: one attempt each, and no secrets in what is printed."""
 
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,7 +17,7 @@ import pytest
 
 from rmqctl.errors import PluginError, RmqctlError, UsageError
 from rmqctl.plugin.loader import notifiers
-from rmqctl.watch.notifiers import BUILT_IN, Delivery, NotifyTarget, notify_webhook, parse_target
+from rmqctl.watch.notifiers import BUILT_IN, notify_webhook, parse_target
 from tests.cli.calls import closed_address
 
 _ALERTS = {
@@ -56,28 +58,17 @@ def hook() -> Iterator[_Hook]:
     running.thread.join()
 
 
-@pytest.mark.parametrize(
-    ("codes", "pauses", "is_delivered"),
-    [
-        ([200], [], True),
-        ([503, 429, 204], [1, 5], True),
-        ([500] * 4, [1, 5, 20], False),
-        ([400], [], False),
-    ],
-)
-def test_a_webhook_is_tried_again_where_that_can_help(
-    hook: _Hook, codes: list[int], pauses: list[float], is_delivered: bool
-) -> None:
-    slept: list[float] = []
-    hook.codes = list(codes)
-    with nullcontext() if is_delivered else pytest.raises(RmqctlError, match=f"it answered {codes[-1]}"):
-        notify_webhook(_ALERTS, hook.url, sleep=slept.append)
-    assert (slept, hook.bodies) == (pauses, [_ALERTS] * len(codes))
+@pytest.mark.parametrize(("code", "is_delivered"), [(200, True), (204, True), (503, False), (429, False), (400, False)])
+def test_a_webhook_gets_the_alerts_once(hook: _Hook, code: int, is_delivered: bool) -> None:
+    hook.codes = [code]
+    with nullcontext() if is_delivered else pytest.raises(RmqctlError, match=rf"127.0.0.1: it answered {code}\."):
+        notify_webhook(_ALERTS, hook.url)
+    assert hook.bodies == [_ALERTS]
 
 
 def test_a_webhook_that_is_not_there_does_not_reveal_its_path() -> None:
     with pytest.raises(RmqctlError) as caught:
-        notify_webhook(_ALERTS, f"http://{closed_address()}/secret-token", sleep=lambda _: None)
+        notify_webhook(_ALERTS, f"http://{closed_address()}/secret-token")
     assert "secret" not in caught.value.sentence
     assert "refused" in caught.value.sentence
 
@@ -100,10 +91,30 @@ def test_a_file_gets_a_line_for_each_notification(tmp_path: Path) -> None:
         BUILT_IN["file"](_ALERTS, str(tmp_path / "missing" / "alerts"))
 
 
+def test_a_file_on_a_full_disk_keeps_no_half_line(tmp_path: Path) -> None:
+    path = tmp_path / "alerts"
+    BUILT_IN["file"](_ALERTS, str(path))
+    before = path.read_bytes()
+    limits, action = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 9, limits[1]))
+    try:
+        with pytest.raises(RmqctlError, match="file too large"):
+            BUILT_IN["file"](_ALERTS, str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, action)
+    assert path.read_bytes() == before
+
+
 def test_targets_are_read(tmp_path: Path) -> None:
     secret = tmp_path / "url"
     secret.write_text("https://hooks.example/secret\n")
-    assert parse_target(f"webhook:@{secret}", BUILT_IN).text == "https://hooks.example/secret"
+    target = parse_target(f"webhook:@{secret}", BUILT_IN)
+    assert target.text == "https://hooks.example/secret"
+    # A corrected URL is the same target.
+    secret.write_text("https://hooks.example/other")
+    assert parse_target(f"webhook:@{secret}", BUILT_IN).id == target.id
+    assert parse_target("http://x.example/a", BUILT_IN).id == parse_target("webhook:http://x.example/a", BUILT_IN).id
     for text, label in (
         ("https://x.example/a", "webhook"),
         ("file:/tmp/x:y", "file"),
@@ -121,37 +132,6 @@ def test_targets_are_read(tmp_path: Path) -> None:
 def test_a_wrong_target_is_refused_before_the_watch_begins(text: str) -> None:
     with pytest.raises(UsageError, match="--notify"):
         parse_target(text, BUILT_IN)
-
-
-def test_a_failing_notifier_is_reported_and_the_next_alerts_are_delivered() -> None:
-    delivered: list[str] = []
-    failures: list[str] = []
-
-    def notifier(alerts: Any, target: str) -> None:
-        if alerts["text"] == "a":
-            raise RmqctlError("No pager.")
-        if alerts["text"] == "b":
-            raise ValueError("token in an URL")
-        delivered.append(f"{target} {alerts['text']}")
-
-    delivery = Delivery(NotifyTarget("pager", notifier, "team"), failures.append)
-    for text in "abcd":
-        delivery.send({"text": text})
-    assert delivery.close(60)
-    assert delivered == ["team c", "team d"]
-    assert failures == ["pager: No pager. Not delivered: a", "pager: ValueError. Not delivered: b"]
-
-
-def test_alerts_beyond_what_can_wait_are_reported_and_the_end_is_not_waited_for_forever() -> None:
-    is_free = threading.Event()
-    failures: list[str] = []
-    delivery = Delivery(NotifyTarget("slow", lambda *_: is_free.wait(60) and None, "x"), failures.append)
-    for _ in range(1002):
-        delivery.send({"text": "a"})
-    assert set(failures) == {"slow: 1000 notifications are waiting already."}
-    assert not delivery.close(0.01)
-    is_free.set()
-    assert delivery.close(60)
 
 
 def test_a_plugin_brings_a_notifier(tmp_path: Path) -> None:

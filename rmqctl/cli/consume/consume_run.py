@@ -11,9 +11,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqctl.consumer.push_consumer import PushConsumer, UnackedMessages
-from rmqctl.errors import UnreachableError
+from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumeResult
 from rmqctl.net.clock import pause
+from rmqctl.rules.cluster_memory import may_hold, not_registered
 from rmqctl.text.words import counted, listed
 
 from .count_limit import count_down
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rmqctl.rules.allocate import Strategy
     from rmqctl.rules.clock_skew import SkewBounds
 
+_BROKERS_EVERY_S = 30.0
 _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # The number of warnings of each kind; at the end, its total is reported.
@@ -62,6 +64,8 @@ class ConsumeRun:
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[list[UnackedMessages]] | None = None
         self._error: BaseException | None = None
+        # Brokers that should be registered, and why they are missing.
+        self._missing: dict[str, str] = {}
         # Messages that are left then are not missing.
         self._is_enough = False
 
@@ -97,10 +101,12 @@ class ConsumeRun:
                 joined = f"Joined {self._settings.group} as {consumer.client_id}, for {topics}."
                 self._say(f"{joined} Press Ctrl-C to leave.")
                 self._say(_clock_words(consumer.broker_time.skews()))
-                ending = None if self._limit_s is None else asyncio.ensure_future(self._end_later(client))
+                tasks = [asyncio.ensure_future(self._watch_brokers(client))]
+                if self._limit_s is not None:
+                    tasks.append(asyncio.ensure_future(self._end_later(client)))
                 await self._over.wait()
-                if ending is not None:
-                    ending.cancel()
+                for task in tasks:
+                    task.cancel()
             code = await self._drain(consumer)
             self._tell_of_threads(threads)
             if self._error is not None:
@@ -124,7 +130,32 @@ class ConsumeRun:
 
     async def _join(self, consumer: PushConsumer) -> None:
         await self._check(consumer.client)
+        await self._check_brokers(consumer.client)
         await consumer.start()
+
+    async def _watch_brokers(self, client: Client) -> None:
+        while True:
+            await pause(client.clock, _BROKERS_EVERY_S)
+            await self._check_brokers(client)
+
+    async def _check_brokers(self, client: Client) -> None:
+        """Warn of brokers that may have queues of the topics, and are not registered: the routes do not name them."""
+        try:
+            cluster = await client.fresh_cluster()
+        except RmqctlError:
+            return  # the consumer reports name servers that do not answer
+        topics = [each.topic for each in self._subscriptions]
+        now_ms = client.clock.now_ms()
+        missing = {
+            broker.broker_name: not_registered(broker, now_ms).sentence
+            for broker in cluster.missing
+            if any(may_hold(topic, broker.broker_name, client.expectation) for topic in topics)
+        }
+        for name in missing.keys() - self._missing.keys():
+            self._warn(f"Queues of {name} are not consumed. {missing[name]}")
+        for name in self._missing.keys() - missing.keys():
+            self._say(f"{name} is registered again.")
+        self._missing = missing
 
     async def _end_later(self, client: Client) -> None:
         await pause(client.clock, self._limit_s or 0.0)
@@ -165,7 +196,7 @@ class ConsumeRun:
         if not consumer.is_idle and self._is_enough:
             self._warn("Some messages were still being processed and will be redelivered.")
             return _PARTLY_DONE
-        if consumer.unstored or (left and not self._is_enough):
+        if consumer.unstored or ((left or self._missing) and not self._is_enough):
             return _PARTLY_DONE
         if self._count is not None and not self._is_enough and not self._signal_count:
             missing = self._count - consumer.ok_count - consumer.failed_count

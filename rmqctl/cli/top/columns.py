@@ -11,8 +11,9 @@ from rmqctl.cli.group.members import COLUMNS as MEMBER_COLUMNS
 from rmqctl.cli.group.members import reported_by
 from rmqctl.cli.output.listing import Column, Item
 from rmqctl.cli.watch.display import COLUMNS
-from rmqctl.observe.fleet_activity import GroupActivity
-from rmqctl.rules.health import WORST_FIRST, Health
+from rmqctl.model.group import GroupState
+from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
+from rmqctl.rules.health import WORST_FIRST, Health, judge_group
 from rmqctl.watch.health import GroupHealth
 from rmqctl.watch.items import health_item, queue_item
 from rmqctl.watch.rounds import WatchRound
@@ -40,6 +41,12 @@ def _last_members(group: GroupHealth, activity: GroupActivity | None) -> dict[st
 
 def _show_members(item: Item) -> str:
     return "-" if item["members"] is None else f"{'~' if item['areMembersOld'] else ''}{item['members']}"
+
+
+NO_GROUP = group_item(
+    GroupHealth(GroupKey("", ""), 0, GroupState.UNKNOWN, judge_group({}), (), ()), WatchRound(0, (), {}, ()), list
+)
+"""An item with the keys that each group has."""
 
 
 def queue_items(group: GroupHealth) -> list[Item]:

@@ -9,7 +9,8 @@ Keys
   Up Down PgUp PgDn Home End   move; also k j Ctrl-B Ctrl-F g G
   Enter                        open a group: its queues and members
   Escape                       back; in the list of groups: clear the filter
-  /                            filter: part of a name, 'pay*', STALL, lag>1000
+  /                            filter: part of a name, pay*, STALL, lag>1000
+                               Enter keeps it, Escape restores the last one
   s  S                         sort by the next column, or the one before
   r                            reverse the order
   h                            hide or show the groups that are OK

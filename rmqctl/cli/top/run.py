@@ -24,7 +24,8 @@ lag, and messages per second in and out. Press Enter for the queues and members 
 pause, ? for all keys, and q to quit.
 
 At most --rate requests per second are sent to each broker; the upper right corner shows how many are sent. With many
-groups, members are therefore read less often than offsets. The group that is open is read first.
+groups, members are therefore read less often than offsets. The group that is open is read first. While no server
+answers, the screen shows the error, and rmqctl tries again every --every.
 
 When it does not run on a terminal, or with -o jsonl, csv, plain and so on, every round appends a line for each group,
 the worst group first. The exit code is then 0, or 8 when a part was not read. Ctrl-C gives 130."""
@@ -45,10 +46,10 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     from rmqctl.cli.output.render import choose_columns
-    from rmqctl.cli.output.row_stream import RowStream, require_stream
+    from rmqctl.cli.output.row_stream import RowStream, require_keys, require_stream
     from rmqctl.cli.watch.session import Session
 
-    from .columns import GROUPS, LINES
+    from .columns import GROUPS, LINES, NO_GROUP
 
     display = invocation.display
     has_screen = _has_screen(display)
@@ -58,14 +59,15 @@ def command(
     if has_screen:
         from .session import ScreenSession
 
+        require_keys(NO_GROUP, display)
         place = invocation.context_name or invocation.name_servers()
         screen = ScreenSession(settings, display, place)
-        invocation.ask(screen.run, is_service=True)
+        invocation.ask(screen.run, is_service=True, has_screen=True)
         return 130 if screen.is_interrupted else 0
     stream = RowStream("GroupHealth", LINES, lambda item: f"{item['group']} {item['health']}", display, with_sort=True)
     session = Session(settings, stream, with_notes=display.with_notes)
     invocation.ask(session.run, is_service=True)
-    return 0 if session.is_complete else 8
+    return 0 if session.is_complete and not display.findings.failures else 8
 
 
 def _has_screen(display: Display) -> bool:

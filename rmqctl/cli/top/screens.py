@@ -114,6 +114,7 @@ class GroupsScreen(RoundScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "", "Filter"),  # on_key
         Binding("h", "toggle_ok", "Hide OK"),
+        Binding("escape", "cancel", "Cancel"),
         Binding("escape", "clear", "Clear"),
     ]
     DEFAULT_CSS = """
@@ -127,7 +128,7 @@ class GroupsScreen(RoundScreen):
         super().__init__(state)
         self._is_ok_hidden = False
         self._is_editing = False
-        self._filter = ""
+        self._filter = self._filter_before = ""
         self._found: WatchRound | None = None
         self._items: list[Item] = []
 
@@ -159,7 +160,8 @@ class GroupsScreen(RoundScreen):
         if self._filter:
             parts.append(f"filter: {self._filter}")
         names = {group.key.group for group in state.found.groups}
-        if missing := [name for name in state.wanted if not matching([name], names)]:
+        missing = [name for name in state.wanted if not matching([name], names)]
+        if missing and state.found.is_read:
             parts.append(f"no offsets yet: {listed(missing)}")
         self.say("summary", "  ".join(parts))
         self.query_one(Grid).show(shown)
@@ -201,6 +203,7 @@ class GroupsScreen(RoundScreen):
             if event.character != "/":
                 return
             self._is_editing = True
+            self._filter_before, text = text, ""
         elif event.key == "enter":
             self._is_editing = False
         elif event.key == "backspace":
@@ -219,15 +222,21 @@ class GroupsScreen(RoundScreen):
         if self._is_editing:
             self._set_filter(self._filter + " ".join(event.text.split()))
 
+    def action_cancel(self) -> None:
+        """Restore the filter that was there before it was edited."""
+        self._is_editing = False
+        self._set_filter(self._filter_before)
+
     def action_clear(self) -> None:
         """Clear the filter."""
-        self._is_editing = False
         self._set_filter("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key has a meaning now: without a filter, none can be cleared."""
+        """Return whether a key has a meaning now: Escape cancels an edit, or clears a filter."""
         del parameters
-        return action != "clear" or bool(self._filter) or self._is_editing
+        if action == "cancel":
+            return self._is_editing
+        return action != "clear" or (bool(self._filter) and not self._is_editing)
 
     def _set_filter(self, text: str) -> None:
         line = self.query_one("#filter", Static)

@@ -5,30 +5,34 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from rmqctl.cli.output.activity_line import ActivityLine
 from rmqctl.cli.output.display import Display
-from rmqctl.cli.output.row_stream import require_keys
 from rmqctl.cli.watch.session import WatchSettings, missing_groups
+from rmqctl.errors import UnreachableError
 from rmqctl.watch.incidents import Incidents
 from rmqctl.watch.rounds import Watch, WatchRound
 
 from .app import TopApp
-from .columns import group_item
 from .request_rate import RequestRate
 from .state import TopState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from rmqctl.client.core import Client
     from rmqctl.observe.fleet_activity import GroupKey
 
 
 class ScreenSession:
-    """Opens the screen after the first round, so that a cluster that does not answer is an ordinary error."""
+    """Opens the screen after the first round, even if no server answered it: the next rounds try again.
+
+    Other errors of that round are raised before the screen opens, NotFoundError among them. A group that was not found
+    may exist on a broker that is unreachable. The screen then opens, and ends with NotFoundError when all brokers
+    answer and none of them has the group.
+    """
 
     def __init__(self, settings: WatchSettings, display: Display, place: str) -> None:
         self._settings, self._display, self._place = settings, display, place
@@ -51,12 +55,9 @@ class ScreenSession:
         def focus_on(key: GroupKey | None) -> None:
             watch.focus = key
 
-        async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count)) as rounds:
+        async with aclosing(self._rounds(client, watch)) as rounds:
             with ActivityLine("Reading all groups", is_wanted=self._display.with_notes):
                 first = await anext(rounds)
-                await missing_groups(client, settings.groups, first)
-            if first.groups:
-                require_keys(group_item(first.groups[0], first, list), self._display)
             if not self._display.with_color:
                 os.environ["NO_COLOR"] = "1"  # for Textual
             state = TopState(
@@ -72,6 +73,18 @@ class ScreenSession:
             app = TopApp(state)
             await self._show(app, rounds)
         self.is_interrupted = app.is_interrupted
+
+    async def _rounds(self, client: Client, watch: Watch) -> AsyncGenerator[WatchRound]:
+        """Yield the rounds. Raises NotFoundError for a group that does not exist, as soon as all brokers answer."""
+        settings, are_names_checked = self._settings, False
+        async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count, keeps_trying=True)) as rounds:
+            async for found in rounds:
+                is_reached = not any(isinstance(failure.error, UnreachableError) for failure in found.failures)
+                if is_reached and not are_names_checked:
+                    with suppress(UnreachableError):
+                        await missing_groups(client, settings.groups, found)
+                        are_names_checked = True
+                yield found
 
     async def _show(self, app: TopApp, rounds: AsyncIterator[WatchRound]) -> None:
         """Run the app while rounds are read. Raises what ends either of them."""

@@ -42,9 +42,9 @@ letters are therefore read less often than offsets; groups that are not OK are r
                  A target of @FILE is read from FILE, which keeps secrets out
                  of the list of processes.
 
-A notification is sent when a group reaches --notify-at, and again only if it becomes worse. The incident is resolved
-when the group has been better for --quiet-for. One notification has all groups of a round. After a restart, open
-incidents are sent again.
+A notification is sent when a group reaches --notify-at, and again if it becomes worse or after --repeat-every. The
+incident is resolved when the group has been better for --quiet-for, or is gone. One notification has all groups of a
+round. rmqctl tries again until each target has it. Open incidents and what is not delivered survive a restart.
 
 --record appends to FILE. A full FILE becomes FILE.1.gz, FILE.1.gz becomes FILE.2.gz, and so on up to --record-keep.
 After a restart, the samples of FILE count for the verdicts.
@@ -75,6 +75,9 @@ def command(
     quiet_for: Annotated[
         str, typer.Option("--quiet-for", metavar="TIME", help="Resolve an incident after this time.")
     ] = "10m",
+    repeat_every: Annotated[
+        str | None, typer.Option("--repeat-every", metavar="TIME", help="Notify of an open incident again.")
+    ] = None,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Print a Grafana dashboard for the metrics.")] = False,
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with notifiers; repeatable.")
@@ -101,12 +104,22 @@ def command(
         shows_each_round=each_round,
         notify_at=Health(notify_at.upper()),
         quiet_ms=duration_option_ms("--quiet-for", quiet_for),
+        repeat_ms=None if repeat_every is None else duration_option_ms("--repeat-every", repeat_every),
     )
     stream = RowStream("GroupHealth", COLUMNS, lambda item: f"{item['group']} {item['health']}", invocation.display)
     session = Session(settings, stream, with_notes=invocation.display.with_notes)
     try:
-        session.open(record, record_size << 20, record_keep, metrics=metrics, notify=notify or (), plugins=plugin or ())
+        session.open(
+            record,
+            record_size << 20,
+            record_keep,
+            metrics=metrics,
+            notify=notify or (),
+            plugins=plugin or (),
+            name_servers=invocation.name_servers(),
+        )
         invocation.ask(session.run, is_service=True)
     finally:
         is_delivered = session.close()
-    return 0 if session.is_complete and is_delivered else 8
+    is_complete = session.is_complete and not invocation.display.findings.failures
+    return 0 if is_complete and is_delivered else 8

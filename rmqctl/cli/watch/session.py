@@ -6,11 +6,10 @@ import asyncio
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, aclosing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.groups.names import require_group
 from rmqctl.cli.output.activity_line import ActivityLine
 from rmqctl.cli.output.row_stream import RowStream
@@ -30,7 +29,7 @@ from rmqctl.watch.rounds import Watch, WatchRound, round_summary
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
     from rmqctl.watch.metrics import Exporter
-    from rmqctl.watch.notifiers import Delivery
+    from rmqctl.watch.outbox import Outbox
     from rmqctl.watch.recorder import Recorder
 
 # With more groups, those that are OK at first are only counted.
@@ -52,6 +51,7 @@ class WatchSettings(Struct, frozen=True, kw_only=True):
     worst_first: bool = False
     notify_at: Health = Health.WARN
     quiet_ms: int = 0
+    repeat_ms: int | None = None
 
     def require_window(self) -> None:
         """Raise UsageError for a window in which no verdict would be possible."""
@@ -86,23 +86,15 @@ class Session:
         self._settings, self._stream, self._with_notes = settings, stream, with_notes
         self._recorder: Recorder | None = None
         self._exporter: Exporter | None = None
-        self._deliveries: list[Delivery] = []
-        self._failed_alert_count = 0
+        self._outbox: Outbox | None = None
         self._failed: dict[tuple[str | None, str], Failure] = {}
         self.is_complete = True
 
     def open(
         self, record: str | None, most_bytes: int, keep_count: int, *, metrics: str | None, notify: Sequence[str],
-        plugins: Sequence[str],
+        plugins: Sequence[str], name_servers: str,
     ) -> None:  # fmt: skip
         """Open the recording, the metrics and the notifiers. Raises UsageError before anything is asked."""
-        if notify:
-            from rmqctl.plugin.loader import notifiers
-            from rmqctl.watch.notifiers import Delivery, parse_target
-
-            known = notifiers(plugins)
-            targets = [parse_target(text, known) for text in notify]
-            self._deliveries = [Delivery(target, self._note_failed_alert) for target in targets]
         if metrics is not None:
             from rmqctl.watch.metrics import Exporter
 
@@ -111,6 +103,18 @@ class Session:
             from rmqctl.watch.recorder import Recorder
 
             self._recorder = Recorder(record, most_bytes=most_bytes, keep_count=keep_count)
+        if notify:
+            from rmqctl.net.address import parse_name_servers
+            from rmqctl.plugin.loader import notifiers
+            from rmqctl.watch.incident_store import open_store
+            from rmqctl.watch.notifiers import parse_target
+            from rmqctl.watch.outbox import Outbox
+
+            known = notifiers(plugins)
+            targets = [parse_target(text, known) for text in notify]
+            addresses = [name_servers] if "://" in name_servers else parse_name_servers(name_servers)
+            store = open_store(addresses, self._settings.groups, self._settings.notify_at, _report)
+            self._outbox = Outbox(targets, store, _report)
 
     def close(self) -> bool:
         """Close everything; return whether all alerts were delivered."""
@@ -118,8 +122,7 @@ class Session:
             self._exporter.close()
         if self._recorder is not None:
             self._recorder.close()
-        closed = [delivery.close(_DELIVER_S) for delivery in self._deliveries]
-        return all(closed) and self._failed_alert_count == 0
+        return self._outbox is None or self._outbox.close(_DELIVER_S)
 
     async def run(self, client: Client) -> None:
         """Watch until --for or --rounds ends it. Raises NotFoundError for a group that does not exist."""
@@ -130,27 +133,37 @@ class Session:
             for recorded in self._recorder.recent(now_ms - settings.window_ms):
                 if recorded.sample.at_ms < now_ms and sampler.is_wanted(recorded.sample.group):
                     window.add(recorded)
+        outbox = self._outbox
+        incidents = Incidents(
+            settings.notify_at,
+            settings.quiet_ms,
+            repeat_ms=settings.repeat_ms,
+            stored=() if outbox is None else outbox.incidents,
+        )
         watch = Watch(
             sampler,
             window,
-            Incidents(settings.notify_at, settings.quiet_ms),
+            incidents,
             clock=clock,
             every_s=settings.every_s,
             recorder=self._recorder,
             exporter=self._exporter,
-            send=self._send,
-            failed_alert_count=lambda: self._failed_alert_count,
+            send=lambda document: None if outbox is None else outbox.send(incidents.open, document),
+            failed_alert_count=lambda: 0 if outbox is None else outbox.failed_count,
+            waiting_alert_count=lambda: 0 if outbox is None else outbox.waiting_count,
         )
         with _ending_at_sigterm():
-            await self._show_rounds(client, watch)
+            await self._show_rounds(client, watch, incidents)
 
-    async def _show_rounds(self, client: Client, watch: Watch) -> None:
+    async def _show_rounds(self, client: Client, watch: Watch, incidents: Incidents) -> None:
         settings, is_first = self._settings, True
         async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count)) as rounds:
             with ExitStack() as status:
                 status.enter_context(ActivityLine("Reading all groups", is_wanted=self._with_notes))
                 async for found in rounds:
                     status.close()
+                    if self._outbox is not None:
+                        self._outbox.save(incidents.open)
                     if is_first:
                         for note in await missing_groups(client, settings.groups, found):
                             self._note(note)
@@ -191,13 +204,9 @@ class Session:
         if self._with_notes:
             note_to_stderr(printable(words))
 
-    def _send(self, alert: dict[str, Any]) -> None:
-        for delivery in self._deliveries:
-            delivery.send(alert)
 
-    def _note_failed_alert(self, words: str) -> None:
-        self._failed_alert_count += 1
-        to_stderr(printable(f"rmqctl: {words}"))
+def _report(words: str) -> None:
+    to_stderr(printable(f"rmqctl: {words}"))
 
 
 async def missing_groups(client: Client, wanted: Sequence[str], found: WatchRound) -> list[str]:
@@ -210,7 +219,7 @@ async def missing_groups(client: Client, wanted: Sequence[str], found: WatchRoun
         if is_pattern(each):
             notes.append(f"No group matches {each} yet.")
         else:
-            brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+            brokers = {broker.broker_name: broker for broker in (await client.fresh_cluster()).brokers}
             await require_group(client, each, brokers, {})
             notes.append(f"Group {each} has no offsets yet.")
     return notes

@@ -28,10 +28,10 @@ SCHEMAS = {
         "window_start timestamp, window_end timestamp, cluster string, consumer_group string, topic string,"
         " broker_name string, queue_id int, sample_count int, known_count int, lag_first bigint, lag_last bigint,"
         " lag_max bigint, lag_avg double, slope_msgs_per_s double, produce_rate double, consume_rate double,"
-        " eta_s double, burrow_rule int, status string, cause string, is_stuck boolean, still_from_ts timestamp,"
-        " behind_lowest bigint, behind_last bigint, offset_last bigint, offset_highest bigint, lost_highest bigint,"
-        " has_max_gone_back boolean, client_id string, client_ids array<string>, owner_change_count int,"
-        " window_s int, dt string, hr int"
+        " eta_s double, growth_per_minute bigint, burrow_rule int, status string, cause string, is_stuck boolean,"
+        " still_from_ts timestamp, behind_lowest bigint, behind_last bigint, offset_last bigint, offset_highest bigint,"
+        " lost_highest bigint, has_max_gone_back boolean, client_id string, client_ids array<string>,"
+        " owner_change_count int, window_s int, dt string, hr int"
     ),
     ALLOC_WHATIF: (
         "snapshot_ts timestamp, run_id string, cluster string, consumer_group string, topics array<string>,"

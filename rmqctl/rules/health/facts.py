@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from operator import gt
 
 from msgspec import Struct
 
 from .observation import Observation, in_order, of_one_log
+
+# The number of parts of the time in which the lags are compared.
+PART_COUNT = 8
 
 
 class QueueFacts(Struct, frozen=True, kw_only=True):
@@ -18,7 +20,10 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     - `sample_count`, `known_count`: count(*), and count(*) of the known.
     - `until_ms`: the end of the window. `first_ms`, `last_ms`: min and max of at_ms, of the known.
     - `behind_lowest`, `behind_last`: min and last of behind, of the known.
-    - `has_lag_fallen`: bool_or(behind < lag(behind)), of the known. A fall of 1 counts, as in Burrow.
+    - `lows`: min of behind, of the known in each eighth of their time, which includes its end: 8 * (at_ms - first_ms)
+      <= eighth * (last_ms - first_ms). None for an eighth without samples.
+    - `early_count`, `later_count`: count(*) of the known in the first half of the eighths, and in the second.
+    - `produced`: last minus first of max_offset, of the known.
     - `offset_last`, `offset_highest`, `has_moved`: last (not null) and max of consumer_offset, and min <> max, of the
       known.
     - `lost_highest`: max of greatest(0, min_offset - consumer_offset), of all samples not beyond the end: the most
@@ -40,7 +45,10 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     last_ms: int | None = None
     behind_lowest: int | None = None
     behind_last: int | None = None
-    has_lag_fallen: bool = False
+    lows: tuple[int | None, ...] = ()
+    early_count: int = 0
+    later_count: int = 0
+    produced: int = 0
     offset_last: int | None = None
     offset_highest: int | None = None
     has_moved: bool = False
@@ -62,6 +70,21 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
             self.offset_last is not None and self.offset_highest is not None and self.offset_last < self.offset_highest
         )
 
+    def lowest_in(self, first: int, end: int) -> int | None:
+        """Return the lowest of `lows` from index `first` to before `end`, None without any."""
+        return min((low for low in self.lows[first:end] if low is not None), default=None)
+
+    @property
+    def rise(self) -> int | None:
+        """How much higher the lag was in the second half of the time than in the first, at its lowest."""
+        early, later = self.lowest_in(0, PART_COUNT // 2), self.lowest_in(PART_COUNT // 2, PART_COUNT)
+        return None if early is None or later is None else later - early
+
+    @property
+    def growth_per_minute(self) -> int | None:
+        """How much the lag grows per minute: `rise` is that of half the time."""
+        return None if self.rise is None else round(self.rise * 2 * 60_000 / self.span_ms)
+
     @property
     def span_ms(self) -> int:
         """How long the group was watched: from the first known sample to the last."""
@@ -80,6 +103,8 @@ def facts_of(observations: Collection[Observation], *, until_ms: int | None = No
         return QueueFacts(sample_count=0, known_count=0, until_ms=until_ms)
     end = looks[-1].at_ms if until_ms is None else until_ms
     known = [(look.at_ms, behind, look.consumer_offset) for look in looks if (behind := look.behind) is not None]
+    ends = [look.max_offset for look in looks if look.behind is not None and look.max_offset is not None]
+    parts = _parts(known)
     telling = next((look for look in reversed(looks) if _tells(look)), None)
     behinds = [behind for _, behind, _ in known]
     offsets = [offset for _, _, offset in known if offset is not None]
@@ -93,7 +118,10 @@ def facts_of(observations: Collection[Observation], *, until_ms: int | None = No
         last_ms=known[-1][0] if known else None,
         behind_lowest=min(behinds, default=None),
         behind_last=behinds[-1] if behinds else None,
-        has_lag_fallen=any(map(gt, behinds, behinds[1:])),
+        lows=tuple(min(part, default=None) for part in parts),
+        early_count=sum(map(len, parts[: PART_COUNT // 2])),
+        later_count=sum(map(len, parts[PART_COUNT // 2 :])),
+        produced=ends[-1] - ends[0] if ends else 0,
         offset_last=offsets[-1] if offsets else None,
         offset_highest=max(offsets, default=None),
         has_moved=offsets.count(offsets[0]) < len(offsets) if offsets else False,
@@ -110,6 +138,16 @@ def facts_of(observations: Collection[Observation], *, until_ms: int | None = No
         is_none_stored=telling is not None and telling.is_none_stored and telling.behind is None,
         has_max_gone_back=len(looks) < len(ordered),
     )
+
+
+def _parts(known: Sequence[tuple[int, int, int | None]]) -> list[list[int]]:
+    """Return how far behind the queue was in each part of the time."""
+    parts: list[list[int]] = [[] for _ in range(PART_COUNT)]
+    if known:
+        first_ms, span_ms = known[0][0], known[-1][0] - known[0][0]
+        for at_ms, behind, _ in known:
+            parts[max(0, -(-PART_COUNT * (at_ms - first_ms) // span_ms) - 1) if span_ms else 0].append(behind)
+    return parts
 
 
 def _lost_highest(looks: Sequence[Observation]) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import sqrt
+from operator import ge
 
 from msgspec import Struct
 
@@ -30,7 +32,8 @@ class Cause(StrEnum):
     WENT_BACK = "WENT_BACK"
     NOBODY_COMMITS = "NOBODY_COMMITS"
     STANDS_STILL = "STANDS_STILL"
-    LAG_NEVER_FALLS = "LAG_NEVER_FALLS"
+    LAG_GROWS = "LAG_GROWS"
+    LAG_STEADY = "LAG_STEADY"
     LAG_FALLS = "LAG_FALLS"
     NO_SAMPLES = "NO_SAMPLES"
     OFFSET_BEYOND_MAX = "OFFSET_BEYOND_MAX"
@@ -46,7 +49,8 @@ _HEALTH = {
     Cause.WENT_BACK: Health.REWIND,
     Cause.NOBODY_COMMITS: Health.STOP,
     Cause.STANDS_STILL: Health.STALL,
-    Cause.LAG_NEVER_FALLS: Health.WARN,
+    Cause.LAG_GROWS: Health.WARN,
+    Cause.LAG_STEADY: Health.OK,
     Cause.LAG_FALLS: Health.OK,
 }
 
@@ -66,6 +70,12 @@ class HealthSettings(Struct, frozen=True, kw_only=True):
 
 
 _DEFAULTS = HealthSettings()
+# The lag grows if more than 1 in this many arrivals is not consumed.
+LEAST_GROWTH = 150
+# persistConsumerOffsetInterval of RocketMQ's clients.
+COMMIT_MS = 5_000
+# In less time, the parts have too few commits to show that a lag fluctuates.
+FLUCTUATION_MS = 240_000
 
 
 class QueueVerdict(Struct, frozen=True):
@@ -79,17 +89,18 @@ class QueueVerdict(Struct, frozen=True):
 def judge(facts: QueueFacts, settings: HealthSettings = _DEFAULTS) -> QueueVerdict:
     """Judge a queue by the first rule that applies.
 
-    1. OK: at some moment, no further behind than the allowance. As in Burrow, a group that stops or is sent back right
-       after catching up is OK until that moment leaves the window.
-    2. REWIND: the offset is below its highest. Burrow calls every step back a rewind. Here a step back that was caught
-       up is ignored: orderly groups may step back, and applying a reset briefly shows the old offset.
+    1. REWIND: the offset is below its highest. For Burrow, every step back is a rewind. Here a step back is ignored
+       once the offset has passed its highest again, and while the lag is within the allowance: orderly groups may step
+       back, and applying a reset briefly shows the old offset.
+    2. OK: at some moment, the lag was within the allowance. As in Burrow, a group that stops right after catching up is
+       OK until that moment leaves the window.
     3. STOP: no member commits, for the whole window. Burrow compares the time of the last commit with the window, but
        RocketMQ's brokers do not report that time. A member commits the offset of each queue that it holds every 5 s,
        moved or not. So no member commits when no sample saw the queue held, at least `least_count` samples saw it not
        held, and the offset did not move. When it is unknown whether the queue was held, the verdict is STALL, which
        claims less. lastTimestamp cannot show a stop: the last commit is later than that by an unknown time.
     4. STALL: the offset is the same in all samples.
-    5. WARN: the offset moves, but the lag never falls from one sample to the next. Else OK.
+    5. WARN: the offset moves, but the lag grows (see `lag_growth`). Else OK.
 
     The reasons for UNKNOWN precede the first rule, and too few samples precede the third. What Burrow calls OK without
     enough samples is UNKNOWN here, and so is an offset beyond the end, whose lag would be below 0.
@@ -101,16 +112,48 @@ def judge(facts: QueueFacts, settings: HealthSettings = _DEFAULTS) -> QueueVerdi
 def _cause(facts: QueueFacts, settings: HealthSettings) -> Cause:
     if (unknown := why_unknown(facts, settings)) is not None:
         return unknown
+    if facts.has_gone_back and (facts.behind_last or 0) > settings.lag_allowance:
+        return Cause.WENT_BACK
     if facts.behind_lowest is not None and facts.behind_lowest <= settings.lag_allowance:
         return Cause.CAUGHT_UP
-    if facts.has_gone_back:
-        return Cause.WENT_BACK
     if facts.known_count < settings.least_count or facts.span_ms < settings.least_span_ms:
         return Cause.TOO_FEW_SAMPLES
     if not facts.has_moved:
         is_unheld = facts.held_count == 0 and facts.unheld_count >= settings.least_count
         return Cause.NOBODY_COMMITS if is_unheld else Cause.STANDS_STILL
-    return Cause.LAG_FALLS if facts.has_lag_fallen else Cause.LAG_NEVER_FALLS
+    return lag_growth(facts)
+
+
+def lag_growth(facts: QueueFacts) -> Cause:
+    """Return whether the lag of a queue that moves grows, is steady or falls, or that the samples do not show it.
+
+    Burrow compares the lags at all commits. Samples are not taken at commits, and between two of them the offset rests
+    while messages arrive: the lag is a sawtooth, and seems to fall at each commit. So its lowest values are compared,
+    which are those right after a commit: those of the second half of the time with those of the first.
+
+    - A rise by more than 1 in 150 of the arrivals counts: in 5 minutes, by more than arrive in a second.
+    - It is uncertain by the time from the last commit to the lowest sample, which is less with more samples.
+    - A lag that does not rise from each eighth of the time to the next fluctuates. Then it must rise by more than a
+      queue that is filled at random does.
+    - A lag that falls again in the last quarter was a burst.
+    """
+    rise = facts.rise
+    if rise is None:
+        return Cause.TOO_FEW_SAMPLES
+    fewest = min(facts.early_count, facts.later_count)
+    least = max(1.0, facts.produced / 2 / LEAST_GROWTH)
+    per_commit = facts.produced * COMMIT_MS / facts.span_ms
+    uncertain = max(least, per_commit * 3 / (fewest + 1))
+    third, fourth = facts.lowest_in(4, 6), facts.lowest_in(6, 8)
+    turn = max(least, per_commit * 12 / (fewest + 2))
+    if rise < -uncertain or (third is not None and fourth is not None and fourth < third - turn):
+        return Cause.LAG_FALLS
+    if rise <= least:
+        return Cause.LAG_STEADY if fewest > 1 else Cause.TOO_FEW_SAMPLES
+    lows = [low for low in facts.lows if low is not None]
+    if any(map(ge, lows, lows[1:])) and rise <= max(per_commit, 4 * sqrt(min(max(lows), facts.produced / 2))):
+        return Cause.LAG_STEADY if facts.span_ms >= FLUCTUATION_MS else Cause.TOO_FEW_SAMPLES
+    return Cause.LAG_GROWS if rise > uncertain else Cause.TOO_FEW_SAMPLES
 
 
 def why_unknown(facts: QueueFacts, settings: HealthSettings) -> Cause | None:
@@ -134,13 +177,14 @@ def _silent_ms(facts: QueueFacts) -> int:
 
 
 _SENTENCES = {
-    Cause.CAUGHT_UP: "it got down to {lowest} behind in this window, and is {last} behind now",
-    Cause.WENT_BACK: "its offset went back from {facts.offset_highest} to {facts.offset_last}",
+    Cause.CAUGHT_UP: "the lag was {lowest} at its lowest in this window; it is {last} behind",
+    Cause.WENT_BACK: "its offset went back from {facts.offset_highest} to {facts.offset_last}; it is {last} behind",
     Cause.NOBODY_COMMITS: "no member held the queue, and its offset {facts.offset_last} did not move in {span};"
     " it is {last} behind",
     Cause.STANDS_STILL: "its offset {facts.offset_last} did not move in {span}; it is {last} behind",
-    Cause.LAG_NEVER_FALLS: "its offset moves, but the lag did not fall in {span}; it is {last} behind",
-    Cause.LAG_FALLS: "it consumes, and the lag fell at times; it is {last} behind",
+    Cause.LAG_GROWS: "its offset moves, but the lag grows; it is {last} behind{growth}",
+    Cause.LAG_STEADY: "it consumes as many messages as arrive; it is {last} behind{growth}",
+    Cause.LAG_FALLS: "the lag falls; it is {last} behind{growth}",
     Cause.NO_SAMPLES: "it has no samples",
     Cause.OFFSET_BEYOND_MAX: "the stored offset is beyond the end of the queue",
     Cause.NONE_STORED: "no offset is stored",
@@ -159,10 +203,16 @@ def _sentence(cause: Cause, facts: QueueFacts) -> str:
         samples=counted(facts.known_count, "sample"),
         span=short_duration(facts.span_ms),
         silent=short_duration(_silent_ms(facts)),
+        growth=_growth(facts),
     )
     if facts.lost_highest:
         sentence += f"; up to {_messages(facts.lost_highest)} had been deleted unread"
     return sentence + ("; only samples since the end of the queue went back count" if facts.has_max_gone_back else "")
+
+
+def _growth(facts: QueueFacts) -> str:
+    per_minute = facts.growth_per_minute
+    return "" if per_minute is None else f" ({per_minute:+,d} per minute)"
 
 
 def _messages(count: int | None) -> str:

@@ -22,7 +22,7 @@ from tests.sandbox.progress import commit, send
 Captured = pytest.CaptureFixture[str]
 Lose = Callable[[ThreadedSandbox], None]
 B = "broker-b"
-REASON = "not seen: broker-b: registered until "
+REASON = "not seen: broker-b: not registered; rmqctl last saw it at "
 
 
 def _stop(sandbox: ThreadedSandbox) -> None:
@@ -281,7 +281,7 @@ def test_a_file_that_is_not_whole_says_so_and_so_does_its_import(
     path = tmp_path / "offsets"
     two.stop_broker(B)
     assert call(capsys, "offset", "export", "G", *form, "--file", str(path)).code == 8
-    assert "broker-b: registered until " in path.read_text()
+    assert "broker-b: not registered; rmqctl last saw it at " in path.read_text()
     two.start_broker(B)
     for queue_id in (0, 1):
         store(two, queue_id, 9)

@@ -9,6 +9,7 @@ import pytest
 from rmqctl.cli.output.listing import Column
 from rmqctl.cli.top.grid import cut, fit
 from rmqctl.cli.top.group_filter import filter_groups
+from rmqctl.cli.top.help_text import HELP_TEXT
 from rmqctl.cli.top.request_rate import RequestRate
 from rmqctl.cli.top.sparkline import sparkline
 
@@ -68,3 +69,7 @@ def test_columns_give_way_and_texts_are_cut() -> None:
     assert fit(columns, natural, 30) == {"group": 22, "lag": 6}
     assert fit(columns, natural, 10) == {"group": 8, "lag": 6}  # as far as it goes
     assert [cut("payments-eu-west-1", width) for width in (20, 9, 1)] == ["payments-eu-west-1  ", "paym…st-1", "p"]
+
+
+def test_the_help_fits_a_screen_of_80_columns() -> None:
+    assert max(map(len, HELP_TEXT.splitlines())) <= 76  # beside its border and scroll bar

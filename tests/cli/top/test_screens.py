@@ -180,13 +180,35 @@ def test_the_filter_takes_keys_that_follow_at_once() -> None:
         assert (_rows(app)[:1], lines[-4]) == (["slow"], "/slow_")
         await pilot.press("enter")
         assert shown(app)[-4] == ""
-        assert "esc Clear" in shown(app)[-1]
-        await pilot.press("escape")
-        assert len(_rows(app)) == 4
-        await pilot.press("h")
-        assert _rows(app)[:2] == ["stuck", "slow"]
-        await pilot.press("slash", *"fine")
+        await pilot.press("h", "slash", *"fine")
         assert "No group matches." in shown(app)
+
+    _run(look)
+
+
+@pytest.mark.parametrize(
+    ("keys", "filter_", "escape"),
+    [
+        (("slash",), "", "esc Cancel"),
+        (("slash", *"fine"), "fine", "esc Cancel"),
+        (("slash", *"fine", "enter"), "fine", "esc Clear"),
+        (("slash", "enter"), "", ""),
+        (("slash", *"fine", "escape"), "slow", "esc Clear"),
+        (("slash", "escape"), "slow", "esc Clear"),
+        (("escape",), "", ""),
+        (("slash", *"fine", "escape", "escape"), "", ""),
+    ],
+)
+def test_a_new_filter_replaces_the_last_one_unless_it_is_cancelled(
+    keys: tuple[str, ...], filter_: str, escape: str
+) -> None:
+    async def look(pilot: Pilot[None], app: TopApp, fleet: Fleet) -> None:
+        await pilot.press("slash", *"slow", "enter", *keys)
+        lines = shown(app)
+        assert _rows(app)[:-1] == ([filter_] if filter_ else ["stuck", "slow", "fine"])
+        assert lines[-4] == (f"/{filter_}_" if escape == "esc Cancel" else "")
+        assert ("esc" in lines[-1]) is bool(escape)
+        assert escape in lines[-1]
 
     _run(look)
 
@@ -258,6 +280,24 @@ def test_what_was_not_read_is_named_and_unknown() -> None:
         assert not any("Not read" in line for line in shown(app))
 
     _run(look)
+
+
+def test_a_first_round_that_no_server_answers_is_shown_until_the_next_one() -> None:
+    fleet = Fleet()
+    error = UnreachableError("10.0.0.5:9876", "connection refused")
+    unread = WatchRound(fleet.clock.now_ms(), (), {}, [Failure(None, "all groups", error)], is_read=False)
+    app = fleet.app(unread)
+
+    async def main() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert shown(app)[1:3] == ["Not read yet.", "Not read: all groups: 10.0.0.5:9876: connection refused."]
+            app.show_round(fleet.round(_ROUNDS[0]))
+            await pilot.pause()
+            assert shown(app)[1].startswith("3 groups: ")
+            assert not any("Not read" in line for line in shown(app))
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 10), (20, 5)])

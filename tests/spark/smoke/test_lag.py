@@ -25,8 +25,9 @@ _UNMOVED = ((10, 20), (10, 20), (10, 30))
 # Offset and maximum minute by minute, what is the same in all samples; lag at first, last, most; verdict and cause.
 _QUEUES: dict[str, tuple[_Pairs, dict[str, Any], tuple[int | None, ...], Health, Cause]] = {
     "caught-up": (((10, 10), (10, 20), (10, 30)), {}, (0, 20, 20), Health.OK, Cause.CAUGHT_UP),
-    "lag-falls": (((10, 20), (12, 21), (13, 40)), {}, (10, 27, 27), Health.OK, Cause.LAG_FALLS),
-    "lag-grows": (((8, 20), (9, 25), (10, 30)), {}, (12, 20, 20), Health.WARN, Cause.LAG_NEVER_FALLS),
+    "lag-falls": (((8, 20), (12, 24), (18, 28)), {}, (12, 10, 12), Health.OK, Cause.LAG_FALLS),
+    "lag-stays": (((12, 24), (13, 25), (14, 26), (15, 27)), {}, (12, 12, 12), Health.OK, Cause.LAG_STEADY),
+    "lag-grows": (((8, 20), (9, 25), (10, 30)), {}, (12, 20, 20), Health.WARN, Cause.LAG_GROWS),
     "stall": (_UNMOVED, {"is_held": True}, (10, 20, 20), Health.STALL, Cause.STANDS_STILL),
     "stop": (_UNMOVED, {"is_held": False}, (10, 20, 20), Health.STOP, Cause.NOBODY_COMMITS),
     "rewind": (((20, 30), (10, 40), (19, 50)), {}, (10, 31, 31), Health.REWIND, Cause.WENT_BACK),
@@ -49,7 +50,7 @@ def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_pa
     looks = {
         # All end at one time, so that none of them was silent lately.
         name: [
-            Observation(START_MS + (3 - len(pairs) + at) * MINUTE_MS, *pair, **every) for at, pair in enumerate(pairs)
+            Observation(START_MS + (4 - len(pairs) + at) * MINUTE_MS, *pair, **every) for at, pair in enumerate(pairs)
         ]
         for name, (pairs, every, *_) in _QUEUES.items()
     }
@@ -64,7 +65,7 @@ def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_pa
         row, line, queue = trend[f"{name} broker-a:0"], shown[name], looks[name]
         assert (row.lag_first, row.lag_last, row.lag_max) == lags, name
         assert (line["lagAtStart"], line["lag"]) == lags[:2], name
-        verdict = judge(facts_of(queue, until_ms=START_MS + 2 * MINUTE_MS + 1))
+        verdict = judge(facts_of(queue, until_ms=START_MS + 3 * MINUTE_MS + 1))
         assert (verdict.health, verdict.cause) == (health, cause), name
         assert (row.status, row.cause) == (line["health"], line["cause"]) == (health, cause), name
         rates = (row.slope_msgs_per_s, row.produce_rate, row.consume_rate, row.eta_s)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 from typing import Any
 
+from msgspec import convert
+
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, QueueVerdict, find_stuck, judge, judge_group
 from rmqctl.text.times import time_fields
@@ -95,7 +97,7 @@ def queue_of(row: Row) -> MessageQueue:
 
 def facts_of_row(row: Row) -> QueueFacts:
     """Return the facts in a row."""
-    return QueueFacts(**{name: row[name] for name in QueueFacts.__struct_fields__})
+    return convert(row, QueueFacts)
 
 
 def skew(values: Sequence[float | None]) -> float | None:

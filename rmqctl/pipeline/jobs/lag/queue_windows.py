@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec import convert
 
 from rmqctl.rules.health import Cause, HealthSettings, QueueFacts, find_stuck, judge
 
+from .growth import GROWTH_CAUSES, growth_causes, growth_facts, growth_per_minute
 from .queue_samples import (
     NameColumn,
     NumberColumn,
@@ -38,22 +40,23 @@ MADE = (
     "window_start_ms bigint, window_end_ms bigint, cluster string, consumer_group string, topic string,"
     " broker_name string, queue_id int,"
     " sample_count bigint, known_count bigint, until_ms bigint, first_ms bigint, last_ms bigint, behind_lowest bigint,"
-    " behind_last bigint, has_lag_fallen boolean, offset_last bigint, offset_highest bigint, has_moved boolean,"
-    " lost_highest bigint, held_count bigint, unheld_count bigint, moved_at_ms bigint, still_from_ms bigint,"
-    " last_timestamp_ms bigint, has_stored boolean, is_beyond_max boolean, is_none_stored boolean,"
-    " has_max_gone_back boolean,"
+    " behind_last bigint, lows array<bigint>, early_count bigint, later_count bigint, produced bigint,"
+    " offset_last bigint, offset_highest bigint, has_moved boolean, lost_highest bigint, held_count bigint,"
+    " unheld_count bigint, moved_at_ms bigint, still_from_ms bigint, last_timestamp_ms bigint, has_stored boolean,"
+    " is_beyond_max boolean, is_none_stored boolean, has_max_gone_back boolean,"
     " lag_first bigint, lag_last bigint, lag_max bigint, lag_avg double,"
-    " slope_msgs_per_s double, produce_rate double, consume_rate double, eta_s double,"
+    " slope_msgs_per_s double, produce_rate double, consume_rate double, eta_s double, growth_per_minute bigint,"
     " status string, cause string, burrow_rule int, is_stuck boolean,"
     " client_id string, client_ids array<string>, owner_change_count bigint"
 )
-# Burrow's rules by number, as listed in rules/health/verdict.py; UNKNOWN follows from none of them.
+# Burrow's rules by number, in its own order: judge() applies the second before the first. None of them is UNKNOWN.
 _RULES = {
     Cause.CAUGHT_UP: 1,
     Cause.WENT_BACK: 2,
     Cause.NOBODY_COMMITS: 3,
     Cause.STANDS_STILL: 4,
-    Cause.LAG_NEVER_FALLS: 5,
+    Cause.LAG_GROWS: 5,
+    Cause.LAG_STEADY: 5,
     Cause.LAG_FALLS: 5,
 }
 _DEFAULTS = HealthSettings()
@@ -113,6 +116,7 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
         **facts,
         **_lag(samples, stretches),
         **_trend(samples, stretches),
+        "growth_per_minute": growth_per_minute(facts),
         **_verdicts(facts),
         **owners,
     }
@@ -121,7 +125,11 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
 
 def _arrow(column: Any) -> Any:
     if isinstance(column, NumberColumn):
-        return pa.array(column.values, mask=~column.known)
+        numbers = pa.array(column.values.ravel(), mask=~column.known.ravel())
+        if column.values.ndim == 1:
+            return numbers
+        count, width = column.values.shape
+        return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), numbers)
     return pa.array(column) if isinstance(column, np.ndarray) else column
 
 
@@ -143,7 +151,6 @@ def _queue_facts(samples: QueueSamples, stretches: RowRuns, until_ms: Ints) -> d
     at_ms, consumer, behind, is_beyond_max = samples.at_ms, samples.consumer, samples.behind, samples.is_beyond_max
     known, tells = behind.known, behind.known | is_beyond_max | samples.is_none_stored
     has_offset = known & consumer.known
-    before = stretches.previous(known)
     last, telling, last_offset = stretches.last(known), stretches.last(tells), stretches.last(has_offset)
     lowest, highest = (find(consumer.values, has_offset) for find in (stretches.lowest, stretches.highest))
     may_be_lost = samples.min.known & consumer.known & ~is_beyond_max
@@ -158,7 +165,7 @@ def _queue_facts(samples: QueueSamples, stretches: RowRuns, until_ms: Ints) -> d
         "last_ms": at_rows(at_ms, last),
         "behind_lowest": stretches.lowest(behind.values, known),
         "behind_last": at_rows(behind.values, last),
-        "has_lag_fallen": stretches.any(known & (before >= 0) & (behind.values < behind.values[before])),
+        **growth_facts(samples, stretches),
         "offset_last": at_rows(consumer.values, last_offset),
         "offset_highest": highest,
         "has_moved": lowest.values != highest.values,
@@ -260,14 +267,14 @@ def _verdicts(facts: dict[str, Any], settings: HealthSettings = _DEFAULTS) -> di
     """Return the results of judge() and find_stuck() for each row.
 
     Both depend on a few yes-or-no questions. Rows with the same answers have the same results, so one row of each kind
-    is judged: millions of rows have a few dozen kinds.
+    is judged: millions of rows have a few dozen kinds. growth_causes() answers the questions about the lag's growth.
     """
     answers = _answers(facts, settings)
     kinds = np.zeros(len(answers[0]), np.int64)
     for answer in answers:
         kinds = kinds * 2 + answer
     _, examples, kind = np.unique(kinds, return_index=True, return_inverse=True)
-    judged = [_facts_at(facts, row) for row in examples]
+    judged = _facts_of_rows(facts, examples)
     verdicts = [judge(each, settings) for each in judged]
     rules = [_RULES.get(verdict.cause) for verdict in verdicts]
     is_stuck = np.array([find_stuck(each, settings) is not None for each in judged])
@@ -288,7 +295,7 @@ def _answers(facts: dict[str, Any], settings: HealthSettings) -> list[Bools]:
     known_count, first_ms, last_ms = facts["known_count"], facts["first_ms"], facts["last_ms"]
     span_ms = last_ms.values - first_ms.values
     silent_ms = np.where(last_ms.known, facts["until_ms"] - last_ms.values, 0)
-    lowest, still = facts["behind_lowest"], facts["still_from_ms"]
+    lowest, still, growth = facts["behind_lowest"], facts["still_from_ms"], growth_causes(facts)
     still_ms = last_ms.values - still.values
     return [
         known_count > 0,
@@ -296,26 +303,23 @@ def _answers(facts: dict[str, Any], settings: HealthSettings) -> list[Bools]:
         span_ms >= settings.least_span_ms,
         silent_ms > np.maximum(span_ms, settings.least_span_ms),
         lowest.known & (lowest.values <= settings.lag_allowance),
+        facts["behind_last"].values > settings.lag_allowance,
         facts["offset_last"].values < facts["offset_highest"].values,
         facts["offset_last"].known,
         facts["has_moved"],
-        facts["has_lag_fallen"],
         facts["has_stored"],
         facts["is_beyond_max"],
         facts["is_none_stored"],
         facts["held_count"] == 0,
         facts["unheld_count"] >= settings.least_count,
         still.known & (still_ms > 0) & (still_ms >= settings.stuck_ms),
+        *(growth == number for number in range(len(GROWTH_CAUSES) - 1)),
     ]
 
 
-def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
-    def value(column: Any) -> Any:
-        if isinstance(column, NumberColumn):
-            return column.values[row].item() if column.known[row] else None
-        return column[row].item()
-
-    return QueueFacts(**{name: value(facts[name]) for name in QueueFacts.__struct_fields__})
+def _facts_of_rows(facts: dict[str, Any], rows: Ints) -> list[QueueFacts]:
+    table = pa.table({name: _arrow(facts[name].take(rows)) for name in QueueFacts.__struct_fields__})
+    return convert(table.to_pylist(), list[QueueFacts])
 
 
 # Owners
