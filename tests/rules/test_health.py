@@ -483,6 +483,10 @@ def test_a_burst_that_is_being_consumed_is_no_growth() -> None:
         at_ms = last.at_ms + number * 5000
         looks.append(Observation(at_ms, offset + number * 700, end + number * 500, 0))
     assert set(_healths(looks, 5)[15:]) == {Health.OK}
+    # It falls, and is higher than before the burst: a growth beside that would contradict it.
+    verdict = _judge(looks[20:])
+    assert verdict.cause is Cause.LAG_FALLS
+    assert "per minute" not in verdict.reason
 
 
 # A group

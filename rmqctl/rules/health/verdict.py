@@ -203,16 +203,19 @@ def _sentence(cause: Cause, facts: QueueFacts) -> str:
         samples=counted(facts.known_count, "sample"),
         span=short_duration(facts.span_ms),
         silent=short_duration(_silent_ms(facts)),
-        growth=_growth(facts),
+        growth=_growth(cause, facts),
     )
     if facts.lost_highest:
         sentence += f"; up to {_messages(facts.lost_highest)} had been deleted unread"
     return sentence + ("; only samples since the end of the queue went back count" if facts.has_max_gone_back else "")
 
 
-def _growth(facts: QueueFacts) -> str:
+def _growth(cause: Cause, facts: QueueFacts) -> str:
     per_minute = facts.growth_per_minute
-    return "" if per_minute is None else f" ({per_minute:+,d} per minute)"
+    # After a burst, the lag falls although it is higher than before.
+    if per_minute is None or (cause is Cause.LAG_FALLS and per_minute >= 0):
+        return ""
+    return f" ({per_minute:+,d} per minute)"
 
 
 def _messages(count: int | None) -> str:
