@@ -203,7 +203,8 @@ class Invocation:
                     if keeping is not None:
                         keeping.cancel()
                     self._note_sightings(client)
-                    self._report_warnings(client, is_wanted=is_service)
+                    if is_service:
+                        self._report_warnings(client)
 
         from rmqctl.cli.output.activity_line import ActivityLine
         from rmqctl.net.file_limit import require_files
@@ -217,7 +218,8 @@ class Invocation:
 
     async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:
         await self._check_map(client)
-        self._report_warnings(client, is_wanted=is_service)
+        if is_service:
+            self._report_warnings(client)
         answer = await question(client)
         if not is_service:
             await self._note_name_servers(client)
@@ -231,7 +233,8 @@ class Invocation:
             await pause(client.clock, _MEMORY_EVERY_S)
             self._note_sightings(client)
             client.expectation = self._expect(client.name_servers)
-            self._report_warnings(client, is_wanted=not has_screen)
+            if not has_screen:
+                self._report_warnings(client)
 
     def _note_sightings(self, client: Client) -> None:
         from .cluster_memory import note_sightings
@@ -240,12 +243,10 @@ class Invocation:
             now_ms = client.clock.now_ms()
             self._note_memory(note_sightings(client.name_servers, client.sightings, now_ms))
 
-    def _report_warnings(self, client: Client, *, is_wanted: bool) -> None:
+    def _report_warnings(self, client: Client) -> None:
         """Print the findings of a command that has no result to print them with, each once."""
         from rmqctl.cli.output.text import note_to_stderr, printable
 
-        if not is_wanted:
-            return
         self.display.findings.warn(_silence_words(client))
         for warning in self.display.findings.as_warnings().warnings:
             if warning not in self._reported:

@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from rmqctl.errors import RmqctlError
+
 KINDS = ("groups", "topics", "brokers")
 _MAX_NAMES = 20_000
 # Far more than 20,000 names need; rmqctl never writes a larger file.
@@ -43,6 +45,9 @@ def read_names(name_servers: str, kind: str) -> list[str]:
 
 def remember_names(name_servers: str, kind: str, names: Iterable[str], *, is_whole: bool = True) -> None:
     """Save the names that a command saw; if not `is_whole`, known names are kept. Never raises, never waits."""
+    # Completion reads only, and must start fast.
+    from rmqctl.state.replacement import replace_file
+
     try:
         path = _file(name_servers)
         known = _read(path)
@@ -54,15 +59,8 @@ def remember_names(name_servers: str, kind: str, names: Iterable[str], *, is_who
         if after == before:
             return
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = path.with_suffix(f".{os.getpid()}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump({**known, kind: after}, file)
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
-    except (OSError, ValueError, RuntimeError):
+        replace_file(path, json.dumps({**known, kind: after}).encode())
+    except (RmqctlError, OSError, ValueError, RuntimeError):
         pass  # no home, no space, a read-only disk: then completion knows less
 
 

@@ -46,10 +46,8 @@ class NameServers:
         When none succeeds, raises the first error answer, or else the first one's error.
         """
         started_s = self._clock.monotonic_s()
-        again_s = started_s - _SILENT_S
-        rested = {address for address in self.silent if self._silent_since_s[address] <= again_s}
-        asked = [address for address in addresses if address not in self.silent or address in rested]
-        asked = asked or list(addresses)
+        resting = {address for address, since_s in self._silent_since_s.items() if since_s > started_s - _SILENT_S}
+        asked = [address for address in addresses if address not in resting] or list(addresses)
         answers: dict[str, _T] = {}
         failed: dict[str, RmqctlError] = {}
         first = asyncio.Event()
@@ -72,7 +70,10 @@ class NameServers:
         if not answers:
             self.first_refused = _weightiest(failed, asked)
             raise failed[self.first_refused]
-        self.silent = {address: error for address, error in self.silent.items() if address not in answers} | failed
+        for address in answers:
+            self.silent.pop(address, None)
+            self._silent_since_s.pop(address, None)
+        self.silent |= failed
         self._silent_since_s |= dict.fromkeys(failed, self._clock.monotonic_s())
         return {address: answers[address] for address in addresses if address in answers}
 

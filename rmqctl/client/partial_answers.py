@@ -43,12 +43,16 @@ async def find_silent_servers(client: Client, topic: str | None = None) -> dict[
     """
     # A name server that is silent now may have answered an earlier request for topics.
     unreported: dict[str, RmqctlError] = dict(client.name_server_views.silent)
-    missing = [
-        broker
-        for broker in (await client.cluster()).missing
-        if topic is None or may_hold(topic, broker.broker_name, client.expectation)
-    ]
-    return unreported | {broker.broker_name: not_registered(broker, client.clock.now_ms()) for broker in missing}
+    return unreported | missing_brokers(client, await client.cluster(), None if topic is None else [topic])
+
+
+def missing_brokers(client: Client, cluster: ClusterInfo, topics: Collection[str] | None) -> dict[str, RmqctlError]:
+    """Return by name the missing brokers that may have queues of these topics, or all without topics."""
+    return {
+        broker.broker_name: not_registered(broker, client.clock.now_ms())
+        for broker in cluster.missing
+        if topics is None or any(may_hold(topic, broker.broker_name, client.expectation) for topic in topics)
+    }
 
 
 async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[str], ClusterInfo]:

@@ -136,7 +136,7 @@ def _alerts(sent: list[dict[str, Any]]) -> list[tuple[str, str, bool]]:
 
 
 def _two_brokers() -> tuple[Cluster, dict[str, dict[str, dict[int, int]]]]:
-    """Return a cluster whose group pay stands still on broker-a, and the offsets there."""
+    """Return a cluster whose group pay does not move on broker-a, and the offsets there."""
     offsets = {"pay": {"T": {0: 1}}, "ship": {"T": {0: 9}}}
     a = BrokerState("broker-a", topics={"T": [Queue(9)]}, offsets=offsets, configured=set(offsets))
     return Cluster(a, BrokerState("broker-b", topics={"T": [Queue(0)]}, offsets={})), offsets

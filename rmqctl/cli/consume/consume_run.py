@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rmqctl.client.partial_answers import missing_brokers
 from rmqctl.consumer.push_consumer import PushConsumer, UnackedMessages
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumeResult
 from rmqctl.net.clock import pause
-from rmqctl.rules.cluster_memory import may_hold, not_registered
 from rmqctl.text.words import counted, listed
 
 from .count_limit import count_down
@@ -65,7 +65,7 @@ class ConsumeRun:
         self._draining: asyncio.Task[list[UnackedMessages]] | None = None
         self._error: BaseException | None = None
         # Brokers that should be registered, and why they are missing.
-        self._missing: dict[str, str] = {}
+        self._missing: dict[str, RmqctlError] = {}
         # Messages that are left then are not missing.
         self._is_enough = False
 
@@ -144,15 +144,9 @@ class ConsumeRun:
             cluster = await client.fresh_cluster()
         except RmqctlError:
             return  # the consumer reports name servers that do not answer
-        topics = [each.topic for each in self._subscriptions]
-        now_ms = client.clock.now_ms()
-        missing = {
-            broker.broker_name: not_registered(broker, now_ms).sentence
-            for broker in cluster.missing
-            if any(may_hold(topic, broker.broker_name, client.expectation) for topic in topics)
-        }
+        missing = missing_brokers(client, cluster, [each.topic for each in self._subscriptions])
         for name in missing.keys() - self._missing.keys():
-            self._warn(f"Queues of {name} are not consumed. {missing[name]}")
+            self._warn(f"Queues of {name} are not consumed. {missing[name].sentence}")
         for name in self._missing.keys() - missing.keys():
             self._say(f"{name} is registered again.")
         self._missing = missing
