@@ -16,6 +16,7 @@ RmqctlError                 1  something failed
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
 ├── BrokerError             1  the peer answered with an error code (code, remark, address)
 ├── NameServersDifferError  1  a name server omits something that another one lists
+├── DuplicateBrokerError    1  several brokers use one name, or several names one address
 ├── RefusedError            1  the state of the group does not allow the change
 ├── StaleError              7  the cluster has changed since the plan was made
 ├── UnsupportedError        1  this operating system lacks a required feature
@@ -157,6 +158,7 @@ class NotAskedError(UnreachableError):
     def __init__(self, address: str, deadline_s: float) -> None:
         reason = f"not asked: the command's deadline of {round(deadline_s, 3):g} s was over"
         super().__init__(address, reason, hint="Give the command more time with --timeout.")
+        self.deadline_s = deadline_s
 
 
 class ProtocolError(RmqctlError):
@@ -190,6 +192,12 @@ class NameServersDifferError(RmqctlError):
     """A name server omits something that another one lists."""
 
     name = "NAME_SERVERS_DIFFER"
+
+
+class DuplicateBrokerError(RmqctlError):
+    """Several brokers use one name, or several names share one address: an answer may be from the wrong broker."""
+
+    name = "DUPLICATE_BROKER"
 
 
 class RefusedError(RmqctlError):

@@ -53,6 +53,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "RemoteProtocolError": 1,
         "BrokerError": 1,
         "NameServersDifferError": 1,
+        "DuplicateBrokerError": 1,
         "RefusedError": 1,
         "StaleError": 7,
         "AlreadyRunningError": 1,

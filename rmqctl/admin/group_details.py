@@ -30,7 +30,7 @@ from rmqctl.rules.readable_queues import exists
 from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.totals import Total, total
 
-from .results import Answers, ask_all
+from .results import Answers, as_reported, ask_all
 
 
 class GroupDetails(Struct, frozen=True):
@@ -74,31 +74,33 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         ask_all(brokers, lambda name: count_letters(client, brokers[name], group)),
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
     )
-    configs = {name: table.get(group) for name, table in tables.ok.items()}
+    configs = as_reported(client, {name: table.get(group) for name, table in tables.ok.items()})
     # Without members nothing fails, but a configuration without retry queues is a problem anyway.
     has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
     (leftovers, cut), places = await asyncio.gather(
         _find_leftovers(client, brokers, stored.ok),
         ask_all([group] if has_retries else [], lambda name: fetch_retry_places(client, name, brokers)),
     )
-    # A broker that failed earlier fails here for the same reason.
+    # A broker that failed earlier fails here for the same reason. The group's reading names tables of stored offsets.
     failures = [
         Failure(name, what, error)
-        for what, answers in (("configuration", tables), ("dead letters", dead), ("all stored offsets", stored))
+        for what, answers in (("configuration", tables), ("dead letters", dead))
         for name, error in answers.failed.items()
         if name not in reading.failed_brokers
     ]
-    failures += [Failure(mq.broker_name, f"messages of {mq}", error) for mq, error in cut.failed.items()]
+    failures += [
+        Failure(mq.broker_name, f"messages of {mq}", error) for mq, error in cut.failed.items() if mq not in reading.cut
+    ]
     failures += [Failure(None, "route of the retry topic", error) for error in places.failed.values()]
     letters = sum_letters(dead.ok.values())
     unknown = reason_of(dead.failed.values()) if dead.failed else Unknown.BROKER_NOT_REGISTERED
-    hidden = unknown if dead.failed or reading.orphans() else None
+    hidden = unknown if dead.failed or reading.orphans() else Unknown.SLAVE_ANSWERED if client.silent_masters else None
     progress = conclude(group, reading)
     return GroupDetails(
         progress=progress,
         reading=reading,
         at_ms=client.clock.now_ms(),
-        connections={name: view.connections for name, view in reading.views.items()},
+        connections=as_reported(client, {name: view.connections for name, view in reading.views.items()}),
         running=reading.running,
         topic_brokers=broker_names(reading.routes),
         configs=configs,

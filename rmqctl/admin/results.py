@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError
+from rmqctl.errors import NotAskedError, NotFoundError, RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import BrokerData
 from rmqctl.text.wildcards import require_matching
@@ -17,6 +17,10 @@ from rmqctl.text.words import counted, listed
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+# So many calls start before those that were started go on; meanwhile the deadline may be over.
+_STARTED_AT_ONCE = 1_000
 
 
 class Answers(Struct, Generic[K, V], frozen=True):
@@ -29,25 +33,39 @@ class Answers(Struct, Generic[K, V], frozen=True):
 async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_once: int | None = None) -> Answers[K, V]:
     """Call for all keys concurrently, at most `at_once` at a time; the client bounds the requests in flight.
 
-    RmqctlErrors are returned in `failed`; other exceptions are raised.
+    RmqctlErrors are returned in `failed`; other exceptions are raised. Once the command's deadline is over, no more
+    calls are made: with 60,000 brokers, to let each of them fail takes longer than the deadline.
     """
     asked = list(keys)
     left = iter(asked)
     results: dict[K, V | RmqctlError] = {}
+    over: NotAskedError | None = None
 
     async def work() -> None:
+        nonlocal over
         for key in left:
+            if over is not None:
+                return
             try:
                 results[key] = await call(key)
             except RmqctlError as error:
                 results[key] = _named(key, error)
+                if isinstance(error, NotAskedError):
+                    over = error
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(at_once or len(asked), len(asked))):
+        for number in range(min(at_once or len(asked), len(asked))):
+            if number and number % _STARTED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if over is not None:
+                break
             group.create_task(work())
     ok: dict[K, V] = {}
     failed: dict[K, RmqctlError] = {}
     for key in asked:
+        if over is not None and key not in results:
+            failed[key] = NotAskedError(_name_of(key), over.deadline_s)
+            continue
         result = results[key]
         if isinstance(result, RmqctlError):
             failed[key] = result
@@ -63,9 +81,19 @@ async def ask_any(keys: Iterable[K], call: Callable[[K], Awaitable[V]]) -> Answe
     return answers
 
 
+def _broker_of(key: object) -> BrokerData | None:
+    return next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, BrokerData)), None)
+
+
+def _name_of(key: object) -> str:
+    """Return what was not asked: the broker's address, as in other errors."""
+    broker = _broker_of(key)
+    return str(key) if broker is None else broker.master_address or broker.broker_name
+
+
 def _named(key: object, error: RmqctlError) -> RmqctlError:
     """Replace "The peer" in an error by the broker's name, which decoders do not know."""
-    broker = next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, BrokerData)), None)
+    broker = _broker_of(key)
     if broker is None or not isinstance(error, RemoteProtocolError) or not error.sentence.startswith(_PEER):
         return error
     return error.reworded(broker.broker_name + error.sentence.removeprefix(_PEER))
@@ -115,6 +143,19 @@ def not_found(error: NotFoundError, unread: Mapping[str, RmqctlError]) -> Rmqctl
 def slave_failures(client: Client) -> list[Failure]:
     """Return a failure for each master whose slave answered instead: the slave's offsets can be 10 s old."""
     return [Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())]
+
+
+def unread_brokers(client: Client, failed: Mapping[str, RmqctlError]) -> dict[str, RmqctlError]:
+    """Return the errors of brokers that may know more than was read: those that failed, and those whose slave answered.
+
+    A slave's tables are copies. They are empty after its start, and while the master refuses them.
+    """
+    return {**{f"the master of {name}": error for name, error in client.silent_masters.items()}, **failed}
+
+
+def as_reported(client: Client, found: Mapping[str, V | None]) -> dict[str, V | None]:
+    """Return what brokers reported, by broker name. What only a slave lacks is left out: its master may have it."""
+    return {name: value for name, value in found.items() if value is not None or name not in client.silent_masters}
 
 
 def only_or_failed(answers: Answers[K, V]) -> list[V]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rmqctl.changes.groups.rules.names import require_no_system_group
+from rmqctl.client.duplicates import require_distinct
 from rmqctl.model.plan import Operation, is_group_change
 
 if TYPE_CHECKING:
@@ -20,9 +22,12 @@ async def apply_plan(
 ) -> ReceiptReport:  # fmt: skip
     """Apply a plan. `report` is called with a sentence about what is being waited for.
 
-    Nothing is written when the plan is out of date (StaleError), or its subject cannot be read. Later failures are in
-    the receipt, item by item. One writer at a time: the caller holds the group's lock.
+    Nothing is written when the plan is out of date (StaleError), its subject cannot be read, its group is RocketMQ's
+    own (UsageError), or several brokers have the name of one that it changes (RefusedError). Later failures are in the
+    receipt, item by item. One writer at a time: the caller holds the group's lock.
     """
+    require_no_system_group(plan.group)
+    await require_distinct(client, plan.brokers)
     if is_group_change(plan.operation):
         from rmqctl.changes.groups.apply import apply_configs
 

@@ -29,7 +29,8 @@ NOT_LOOKED_UP = dict.fromkeys(
 
 
 # Failures that leave no part of the group unseen.
-_HARMLESS = ("first message", "master, its slave answered")
+WAITING, CLOCK = "waiting messages", "clock"
+_HARMLESS = ("first message", "master, its slave answered", WAITING, CLOCK)
 _SHOWN = 5
 
 

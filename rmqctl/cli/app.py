@@ -10,7 +10,7 @@ import typer
 from typer._click.exceptions import ClickException
 from typer._click.exceptions import UsageError as ClickUsageError
 
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 
 from .globals import RunState, global_params, version_param
 from .lazy import LazyGroup
@@ -45,7 +45,7 @@ def _run_root(argv: Sequence[str]) -> int:
     try:
         result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False, obj=state)
         sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        return _whole_code(result if isinstance(result, int) else 0, state)
     except ClickException as error:
         return _report(_usage_error(error), argv, state)
     except RmqctlError as error:
@@ -61,6 +61,13 @@ def _run_root(argv: Sequence[str]) -> int:
         if isinstance(error, OutputError):
             drop_rest(sys.stdout)
         return _report(explained(error), argv, state)
+
+
+def _whole_code(code: int, state: RunState) -> int:
+    """Return the exit code of a command. 0 means that nothing it showed was partial, whatever the command returns."""
+    if code != 0 or not state.partial_codes:
+        return code
+    return min(state.partial_codes) if state.error_code is None else state.error_code
 
 
 def root() -> LazyGroup:
@@ -99,6 +106,10 @@ def _usage_error(error: ClickException) -> UsageError:
 
 def _report(error: RmqctlError, argv: Sequence[str], state: RunState) -> int:
     """Write the error that is being handled to stderr, as a sentence and a hint or as JSON; return its exit code."""
+    if isinstance(error, NotFoundError) and state.findings is not None and state.findings.failures:
+        from rmqctl.client.duplicates import with_duplicates
+
+        error = with_duplicates(state.findings.failures, error)
     exit_code = error.exit_code if state.error_code is None else state.error_code
     if "--debug" in argv:
         import traceback

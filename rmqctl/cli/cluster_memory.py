@@ -21,7 +21,7 @@ from rmqctl.model.cluster_memory import ClusterMemory, Sightings
 from rmqctl.net.address import canonical_address
 from rmqctl.net.file_lock import lock_file
 from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, not_after, remember
-from rmqctl.state.folder import state_folder, unusable
+from rmqctl.state.folder import JOURNAL, state_folder, unusable
 from rmqctl.state.replacement import replace_file
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.
@@ -40,7 +40,7 @@ def read_memory(name_servers: Sequence[str], now_ms: int) -> tuple[ClusterMemory
     memories, problems = [], []
     for name_server in name_servers:
         try:
-            memories.append(not_after(_read(_file(name_server)), now_ms))
+            memories.append(not_after(_read(name_server), now_ms))
         except RmqctlError as error:
             problems.append(_what_follows(error))
     return merge_memories(memories), problems
@@ -55,11 +55,11 @@ def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) ->
     for name_server in name_servers if seen.brokers or seen.held else ():
         try:
             path = _file(name_server, create=True)
-            before = _read(path)
+            before = _read(name_server)
             after = remember(not_after(before, now_ms), seen, now_ms)
             if is_much_newer(before, after, _STEP_MS):
                 with _writing(path, waits=False):  # another run may have written since it was read
-                    after = remember(not_after(_read(path), now_ms), seen, now_ms)
+                    after = remember(not_after(_read(name_server), now_ms), seen, now_ms)
                     replace_file(path, msgspec.json.encode(after))
         except BlockingIOError:
             continue
@@ -75,18 +75,23 @@ def forget(name_servers: Sequence[str], broker_name: str, now_ms: int) -> bool:
     """
     was_there = False
     for name_server in name_servers:
-        path = _file(name_server)
-        if broker_name in _read(path).brokers:
+        path = _file(name_server, create=True)
+        if broker_name in _read(name_server).brokers:
             was_there = True
             with _writing(path, waits=True):
-                replace_file(path, msgspec.json.encode(forget_broker(_read(path), broker_name, now_ms)))
+                replace_file(path, msgspec.json.encode(forget_broker(_read(name_server), broker_name, now_ms)))
     return was_there
 
 
 def forget_cluster(name_server: str) -> None:
-    """Delete the memory of a name server, because a new cluster starts at its address. Never raises."""
+    """Empty the memory of a name server, because a new cluster starts at its address. Never raises.
+
+    Without a file, the journal would name the brokers of the cluster before.
+    """
     try:
-        _file(name_server).unlink(missing_ok=True)
+        path = _file(name_server)
+        if path.parent.exists():
+            replace_file(path, msgspec.json.encode(ClusterMemory()))
     except (OSError, RmqctlError):
         pass
 
@@ -97,12 +102,18 @@ def _file(name_server: str, *, create: bool = False) -> Path:
     return state_folder(create=create) / f"cluster-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.json"
 
 
-def _read(path: Path) -> ClusterMemory:
+def _read(name_server: str) -> ClusterMemory:
+    """Return a name server's memory; without a file, what the journal knows: the file may have been lost."""
+    path = _file(name_server)
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_BYTES), type=ClusterMemory)
     except FileNotFoundError:
-        return ClusterMemory()
+        if not (path.parent / JOURNAL).exists():
+            return ClusterMemory()
+        from rmqctl.changes.journal.sightings import read_sightings
+
+        return read_sightings(name_server)
     except OSError as error:
         raise unusable(path, error) from None
     except (ValueError, RecursionError, msgspec.MsgspecError):

@@ -8,7 +8,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqctl.cli.config.file import ContextConfig, read_context
-from rmqctl.errors import RefusedError, UnreachableError, UsageError
+from rmqctl.errors import NotFoundError, RefusedError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import with_namespace
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
@@ -50,10 +50,10 @@ class Invocation:
         if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
-        state = ctx.find_root().obj
-        if isinstance(state, RunState) and self.display.format in ("json", "jsonl"):
+        if isinstance(state := ctx.find_root().obj, RunState):
+            self.display.findings.partial_codes, state.findings = state.partial_codes, self.display.findings
             # The format may be a context's; errors in the command line are reported before this.
-            state.as_json = True
+            state.as_json = state.as_json or self.display.format in ("json", "jsonl")
 
     def _read_context(self) -> ContextConfig | None:
         """Read the named context, or the current one unless -n or the environment overrides it."""
@@ -197,6 +197,9 @@ class Invocation:
                 keeping = asyncio.create_task(self._keep_memory(client, has_screen)) if is_service else None
                 try:
                     return await self._ask(client, question, is_service=is_service)
+                except NotFoundError as error:
+                    self.display.findings.add(await find_duplicates(client))
+                    raise with_duplicates(self.display.findings.failures, error) from None
                 except UnreachableError as error:
                     raise error.reworded(error.sentence, hint=client.map_hints().get(error.address)) from error
                 finally:
@@ -207,6 +210,7 @@ class Invocation:
                         self._report_warnings(client)
 
         from rmqctl.cli.output.activity_line import ActivityLine
+        from rmqctl.client.duplicates import find_duplicates, with_duplicates
         from rmqctl.net.file_limit import require_files
 
         from . import cluster_memory  # noqa: F401 -- later, there may be no file left to import it

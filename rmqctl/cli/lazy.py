@@ -113,10 +113,12 @@ class CommandEntry(TyperCommand):
 def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
     """Import a command's module and make its function a command with the global options."""
     from .option_blocks import expand_blocks
+    from .plain_numbers import read_plain_numbers
 
     module = import_module(module_name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name=name, cls=CommandEntry, help=f"{summary}\n\n{module.HELP}")(expand_blocks(module.command))
     made = get_command(app)
+    read_plain_numbers(made.params)
     made.params.extend(global_params())
     return cast("TyperCommand", made)

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.client.rules.address_map import map_hint, replica_name
+from rmqctl.client.rules.address_map import map_hints, replica_name
 from rmqctl.client.rules.name_server_views import merge_clusters, merge_routes
 from rmqctl.errors import (
     BrokerError,
@@ -206,9 +206,7 @@ class Client:
 
     def map_hints(self) -> dict[str, str]:
         """Return hints by registered address for those that could not be reached so far; some have no hint."""
-        unreached = self._unreached & self._registered
-        hints = {address: map_hint(address, self._reached & self._registered) for address in unreached}
-        return {address: hint for address, hint in hints.items() if hint is not None}
+        return map_hints(self._unreached & self._registered, self._reached & self._registered)
 
     async def tls_facts(self, address: str) -> TlsFacts | None:
         """Return what a TLS handshake with a server agrees on, over a new connection; None for plain connections."""
@@ -220,6 +218,7 @@ class Client:
 
     def map_addresses(self, brokers: Sequence[BrokerData]) -> None:
         """Apply the address map to brokers that it names: from now on their registered addresses are mapped too."""
+        self.name_server_views.broker_names.note(brokers)
         for broker in brokers:
             for broker_id, address in broker.addresses.items():
                 self._registered.add(address)
@@ -239,12 +238,13 @@ class Client:
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
                 continue
-            if first_error is not None:
-                self.silent_masters[broker.broker_name] = first_error
+            except RmqctlError:
+                # An answer as well: what a slave does not find, its master may have.
+                self.silent_masters |= {broker.broker_name: first_error} if first_error else {}
+                raise
+            self.silent_masters |= {broker.broker_name: first_error} if first_error else {}
             return Answer(response, address, from_slave=address != broker.master_address)
-        if first_error is None:
-            raise AssertionError("a master was asked")
-        raise first_error
+        raise first_error or AssertionError("a master was asked")
 
     def require_master(self, broker: BrokerData) -> str:
         """Return the address of a broker's master. Raises UnreachableError with the reason where it has none."""
@@ -368,11 +368,10 @@ class Client:
             for name in without_broker(live):
                 self.only_routed.setdefault(name, set()).add(topic)
         self.sightings.topics[topic] = {} if live is None else seen_queues(live, self.clock.now_ms())
-        route = live
         if lost_brokers(topic, live, self.expectation):
-            route = with_missing_queues(topic, live, (await self.cluster()).missing, self.expectation)
-        if route is not None:
-            return route
+            live = with_missing_queues(topic, live, (await self.cluster()).missing, self.expectation)
+        if live is not None:
+            return live
         raise NotFoundError("Topic", topic)
 
     async def fresh_route(self, topic: str) -> TopicRoute:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from rmqctl.client.broker_names import BrokerNames
 from rmqctl.client.rules.name_server_views import differing_addresses, unlisted_brokers, without_queues
 from rmqctl.errors import DeadlineError, NameServersDifferError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
@@ -38,6 +39,7 @@ class NameServers:
         self.first_refused = ""
         self._unlisted: dict[str, tuple[str, ...]] = {}
         self._addresses: dict[str, dict[str, str]] = {}
+        self.broker_names = BrokerNames()
         self._without_route: dict[str, dict[str, tuple[str, ...]]] = {}
 
     async def ask_each(self, addresses: Sequence[str], ask: Callable[[str], Awaitable[_T]]) -> Mapping[str, _T]:
@@ -95,6 +97,7 @@ class NameServers:
         """Note which name servers omit a broker that others list, or give a different address for one."""
         self._unlisted = unlisted_brokers(views)
         self._addresses = differing_addresses(views)
+        self.broker_names.note_views(views)
 
     def note_routes(self, topic: str, routes: Mapping[str, TopicRoute | None]) -> None:
         """Note which name servers have no route of a topic, or one without a broker that others list."""

@@ -12,16 +12,21 @@ from rmqctl.rules.cluster_memory import may_hold, not_registered, only_routed
 from rmqctl.text.words import listed
 
 from .core import Client
+from .duplicates import find_duplicates
 
 
 async def find_partial(client: Client) -> list[Failure]:
     """Return the failures that make this client's answers partial.
 
-    They are name servers that omit something, brokers that only routes name, and missing brokers that may have queues
-    of the requested topics. A broker that only a silent name server knows is found missing by the memory of the
-    cluster.
+    They are name servers that omit something, brokers with the same name, masters whose slave answered, brokers that
+    only routes name, and missing brokers that may have queues of the requested topics. A broker that only a silent name
+    server knows is found missing by the memory of the cluster.
     """
-    differences = client.name_server_views.differences()
+    differences = await find_duplicates(client)  # the worst comes first: some outputs have room for one
+    differences += client.name_server_views.differences()
+    differences += [
+        Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())
+    ]
     now_ms = client.clock.now_ms()
     differences += [
         Failure(name, f"queues of {listed(sorted(topics))}", not_registered(only_routed(name, topics), now_ms))
@@ -37,12 +42,13 @@ async def find_partial(client: Client) -> list[Failure]:
 
 
 async def find_silent_servers(client: Client, topic: str | None = None) -> dict[str, RmqctlError]:
-    """Return by name the servers whose topics and groups are unknown: silent name servers and missing brokers.
+    """Return by name the servers whose topics and groups are unknown.
 
+    They are silent name servers, missing brokers, and masters whose slave answered: it may lack what they have.
     With a topic, only the missing brokers that may have queues of it.
     """
     # A name server that is silent now may have answered an earlier request for topics.
-    unreported: dict[str, RmqctlError] = dict(client.name_server_views.silent)
+    unreported: dict[str, RmqctlError] = {**client.name_server_views.silent, **client.silent_masters}
     return unreported | missing_brokers(client, await client.cluster(), None if topic is None else [topic])
 
 

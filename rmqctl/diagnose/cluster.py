@@ -9,9 +9,10 @@ from rmqctl.admin.brokers.cluster import fetch_expected
 from rmqctl.admin.brokers.probe import fetch_bad_reads, measure_clock
 from rmqctl.admin.brokers.servers import ClusterServer, fetch_servers
 from rmqctl.client.core import Client
+from rmqctl.client.duplicates import fetch_identity, find_duplicates
 from rmqctl.client.identity import ServerKind
 from rmqctl.client.rules.views import differing_views
-from rmqctl.errors import NameServersDifferError, NoBrokerError, NotAuthorisedError, RmqctlError
+from rmqctl.errors import DuplicateBrokerError, NameServersDifferError, NoBrokerError, NotAuthorisedError, RmqctlError
 from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.rules.cluster_memory import master_missing
 from rmqctl.text.durations import short_duration
@@ -38,13 +39,19 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
         none = NoBrokerError(client.name_servers)
         findings.append(CheckResult("brokers", "cluster", Status.FAIL, none.reason, none.hint, error=none))
     findings += await _expected(client)
+    findings += [
+        CheckResult("broker names", failure.broker_name or "cluster", Status.FAIL, failure.error.sentence.rstrip("."),
+                    failure.error.hint, error=failure.error)
+        for failure in await find_duplicates(client)
+    ]  # fmt: skip
     findings += _versions(brokers)
     found = await asyncio.gather(
         *(_rights(client, server, is_signed=is_signed) for server in answering),
         *(_tls(client, server, tls_verify) for server in servers if server.probe.rtt_ms is not None),
         *(_clock(client, server) for server in answering),
     )
-    return findings + list(found)
+    identities = await asyncio.gather(*(_identity(client, server) for server in answering))
+    return [*findings, *(each for each in identities if each is not None), *found]
 
 
 def _name(server: ClusterServer) -> str:
@@ -111,6 +118,20 @@ async def _expected(client: Client) -> list[CheckResult]:
             found = f"last seen {short_time(seen.last_seen_ms, now_ms)}, no longer expected"
             findings.append(CheckResult("brokers", name, Status.OK, found))
     return findings
+
+
+async def _identity(client: Client, server: ClusterServer) -> CheckResult | None:
+    """Return a finding if a broker says that it is another one: the name server or --map-address names it wrongly."""
+    try:
+        found = await fetch_identity(client, server.probe.address)
+    except RmqctlError:
+        return None  # the check of rights reports it
+    if found.broker_name == server.broker_name:
+        return None
+    sentence = f"{server.probe.address} says that it is {found.broker_name} of {found.cluster}"
+    hint = "Check brokerIP1 and listenPort of both brokers, and --map-address."
+    error = DuplicateBrokerError(f"{sentence}.", hint=hint)
+    return CheckResult("broker names", _name(server), Status.FAIL, sentence, hint, error=error)
 
 
 def _versions(brokers: list[ClusterServer]) -> list[CheckResult]:

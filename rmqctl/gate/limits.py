@@ -104,10 +104,10 @@ class LimitResult(Struct, frozen=True):
     hint: str | None = None
 
 
-def judge_lag(group: str, lag: Total, threshold: Threshold) -> LimitResult:
-    """Judge the number of unread messages."""
+def judge_lag(group: str, lag: Total, threshold: Threshold, more: str = "") -> LimitResult:
+    """Judge the number of unread messages; `more` is, in words, what the lag does not count."""
     status = _judge_maximum(lag, threshold)
-    words = f"lag {_amount(lag, str)}{_limit_words('max', str, status, threshold)}"
+    words = f"lag {_amount(lag, str)}{_limit_words('max', str, status, threshold)}{more}"
     shown = command("offset", "show", group, "--only-with-lag")
     return LimitResult(LimitKind.LAG, status, words, lag, threshold.warning, threshold.critical, shown)
 

@@ -17,6 +17,7 @@ from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.readable_queues import unreadable_words
 from rmqctl.rules.totals import Total, total
 from rmqctl.text.wildcards import is_pattern
 
@@ -228,7 +229,7 @@ def _report(
     if progress is not None:
         assignment = GroupAssignment(progress.client_ids, {row.mq: row.client_ids for row in progress.rows})
         if limits.lag is not None:
-            results.append(judge_lag(group, _lag(progress), limits.lag))
+            results.append(judge_lag(group, _lag(progress), limits.lag, unreadable_words(progress.unreadable)))
         if limits.time_lag_ms is not None:
             results.append(judge_time_lag(group, _time_lag_ms(progress), limits.time_lag_ms))
         if limits.members is not None:

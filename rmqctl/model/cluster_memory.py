@@ -10,13 +10,15 @@ from msgspec import Struct, field
 class SeenBroker(Struct, frozen=True):
     """A broker as it was last registered. `address` is the master's, None when only slaves were registered.
 
-    `is_held`: it was never seen registered, but members held queues of it.
+    `is_held`: it was never seen registered, but members held queues of it. `others` are other addresses of masters
+    of the same name, and when they were last seen; None if no run has compared them.
     """
 
     cluster: str
     address: str | None
     last_seen_ms: int
     is_held: bool = False
+    others: Mapping[str, int] | None = None
 
 
 class SeenQueues(Struct, frozen=True):

@@ -12,11 +12,17 @@ _NAMESPACE_END = "%"
 # Proxies share their clients with each other through it, so each of its members is a proxy (HeartbeatSyncer).
 PROXY_GROUP = "CID_DefaultHeartBeatSyncerTopic"
 
-# BrokerController and SubscriptionGroupManager create these on every broker; users' consumers do not use them.
+# MixAll.PREDEFINE_GROUP_SET of 5.4.0, whose names only RocketMQ itself uses, and the group of proxies. Brokers create
+# some of them.
 _SYSTEM_GROUPS = frozenset(
     {
+        "DEFAULT_CONSUMER",
+        "DEFAULT_PRODUCER",
         "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
         "FILTERSRV_CONSUMER",
+        "CLIENT_INNER_PRODUCER",
+        "SELF_TEST_P_GROUP",
         "SELF_TEST_C_GROUP",
         "CID_ONS-HTTP-PROXY",
         "CID_ONSAPI_PULL",
@@ -57,7 +63,7 @@ def is_system_topic(topic: str) -> bool:
 
 
 def is_system_group(group: str) -> bool:
-    """Return whether a group is RocketMQ's own, created by brokers themselves."""
+    """Return whether a group is RocketMQ's own (MixAll); a group in a namespace never is."""
     return group in _SYSTEM_GROUPS or group.startswith(_SYSTEM_GROUP_PREFIX)
 
 

@@ -197,7 +197,8 @@ class Plan(Struct, frozen=True):
     the group as it was found. `asked` is the request in words, `reason` the operator's reason. `time_ms` is the
     requested time. `filters` are the members' subscriptions to less than everything, by topic. `configured_at` are the
     brokers that have the group configured. With `takes_offsets`, a broker that deletes the group deletes all its
-    offsets. Plans of older releases lack the last six.
+    offsets. Without `may_skip`, the request is to go back, so the plan must not skip unread messages. Plans of older
+    releases lack the last seven.
     """
 
     id: str
@@ -223,3 +224,9 @@ class Plan(Struct, frozen=True):
     filters: Mapping[str, tuple[str, ...]] = {}
     configured_at: tuple[str, ...] = ()
     takes_offsets: bool = False
+    may_skip: bool = True
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a consequence is that something is unknown."""
+        return any(each.code.endswith("_UNKNOWN") for each in self.consequences)

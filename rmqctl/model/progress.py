@@ -19,6 +19,7 @@ class Unknown(StrEnum):
     BROKER_UNREACHABLE = "BROKER_UNREACHABLE"
     BROKER_NOT_REGISTERED = "BROKER_NOT_REGISTERED"
     BROKER_TOO_OLD = "BROKER_TOO_OLD"
+    SLAVE_ANSWERED = "SLAVE_ANSWERED"
     NOT_AUTHORISED = "NOT_AUTHORISED"
     BROKERS_DIFFER = "BROKERS_DIFFER"
     NOTHING_CONSUMED = "NOTHING_CONSUMED"
@@ -74,6 +75,15 @@ class QueueReading(Struct, frozen=True):
     pulled_source: PulledSource | None = None
     first_unfinished: int | None = None
     reasons: Mapping[str, Unknown] = field(default_factory=dict)
+
+
+class CutQueue(Struct, frozen=True):
+    """A queue with a stored offset that no consumer can read (any more). None: the broker did not report it."""
+
+    mq: MessageQueue
+    consumer_offset: int
+    min_offset: int | None
+    max_offset: int | None
 
 
 class QueueProgress(Struct, frozen=True):

@@ -137,6 +137,18 @@ class Receipt(Struct, frozen=True):
     items: tuple[ReceiptItem, ...] = ()
     configs: tuple[ConfigReceiptItem, ...] = ()
 
+    def facts(self) -> tuple[Any, ...]:
+        """Return what was changed, and where: all that an undo depends on, in no order."""
+        changed: dict[Any, Any] = {
+            item.mq: (item.route, item.before, item.target, item.result, item.after, item.is_after_known)
+            for item in self.items
+        }
+        changed |= {
+            item.broker_name: (item.before, item.target, item.result, item.after, item.is_after_known)
+            for item in self.configs
+        }
+        return self.operation, self.cluster, self.brokers, self.group, changed
+
 
 class ReceiptReport(Struct, frozen=True):
     """The receipt of a plan, and what failed on the way."""

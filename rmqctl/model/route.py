@@ -105,9 +105,13 @@ def _readable(topic: str, queue_data: Iterable[QueueData]) -> tuple[MessageQueue
 
 
 class ClusterInfo(Struct, frozen=True):
-    """All brokers that name servers know, and all that should be registered, sorted (RocketMQ's ClusterInfo)."""
+    """All brokers that name servers know, and all that should be registered, sorted (RocketMQ's ClusterInfo).
+
+    `clusters` are those in which one name server lists each broker name; there should be one.
+    """
 
     brokers: tuple[BrokerData, ...]
+    clusters: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def registered(self) -> tuple[BrokerData, ...]:

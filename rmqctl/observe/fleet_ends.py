@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import OffsetWrapper, TopicOffset
@@ -46,6 +47,26 @@ class BrokerEnds(Struct, frozen=True):
     topics: Mapping[str, Mapping[MessageQueue, QueueEnd]]
     failed: Mapping[str, RmqctlError] = {}
     consumed: Mapping[str, Mapping[MessageQueue, OffsetWrapper]] | None = None
+
+
+class FleetReading(Struct, frozen=True):
+    """What one round read: stored offsets and ends by broker, and why brokers were not read.
+
+    `cut` are, by broker, the ends of queues with stored offsets that no consumer can read.
+    """
+
+    stored: Mapping[str, StoredTable]
+    ends: Mapping[str, BrokerEnds]
+    failed: Mapping[str, RmqctlError]
+    cut: Mapping[str, Mapping[MessageQueue, TopicOffset]] = {}
+    cut_failures: Sequence[Failure] = ()
+
+    def failures(self) -> list[Failure]:
+        """Return what was not read."""
+        failures = [Failure(name, "offsets", error) for name, error in self.failed.items()]
+        for name, ends in self.ends.items():
+            failures += [Failure(name, "ends of queues", error) for error in ends.failed.values()]
+        return [*failures, *self.cut_failures]
 
 
 class EndReader:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
 
 from .fleet_activity import GroupActivity, GroupKey
 from .recording import RecordedSample
@@ -14,6 +15,8 @@ from .recording import RecordedSample
 
 class FleetRound(Struct, frozen=True):
     """One round: a sample of each group at the same moment, and what could not be read, each reason once.
+
+    `unreadable` counts unread messages in queues that no consumer can read; they are not in the samples.
 
     `unseen` are brokers that never answered, by cluster: any group may have queues there. `read_brokers` has the
     brokers of each cluster of which all of them answered: a group without a sample has no queues on them.
@@ -24,4 +27,5 @@ class FleetRound(Struct, frozen=True):
     failures: tuple[Failure, ...]
     unseen: Mapping[str, tuple[str, ...]]
     activities: Mapping[GroupKey, GroupActivity]
+    unreadable: Mapping[GroupKey, Mapping[MessageQueue, int]] = {}
     read_brokers: Mapping[str, frozenset[str]] = {}

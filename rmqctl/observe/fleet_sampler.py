@@ -12,11 +12,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.client.core import Client
+from rmqctl.client.duplicates import find_duplicates
 from rmqctl.errors import NoBrokerError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
@@ -30,8 +30,9 @@ from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import is_unreadable
 from rmqctl.text.wildcards import is_pattern, matching
 
+from .cut_ends import CutReader, count_cut
 from .fleet_activity import ActivityReader, GroupActivity, GroupKey, KnownGroup
-from .fleet_ends import BrokerEnds, EndReader, Offsets, StoredTable
+from .fleet_ends import EndReader, FleetReading, Offsets
 from .fleet_round import FleetRound
 from .group_sampler import MembersSample
 from .masters import PacedMasters
@@ -47,14 +48,6 @@ _AT_ONCE = 2
 _ROUTE_S = 300.0
 # How long members may be asked before the first round, so that its result is not without them.
 FIRST_LOOK_S = 4.0
-
-
-class _Reading(Struct, frozen=True):
-    """What one round read: stored offsets and ends by broker, and why brokers were not read."""
-
-    stored: Mapping[str, StoredTable]
-    ends: Mapping[str, BrokerEnds]
-    failed: Mapping[str, RmqctlError]
 
 
 class FleetSampler:
@@ -81,6 +74,7 @@ class FleetSampler:
         self.pace = Pace(client.clock, rate_per_s)
         masters = PacedMasters(client, self.pace)
         self._end_reader = EndReader(masters, max(4, int(every_s * rate_per_s / 2)))
+        self._cut_reader = CutReader(masters, max(2, int(every_s * rate_per_s / 4)))
         self._activity_reader = ActivityReader(masters)
         self._brokers: dict[str, BrokerData] = {}
         self._read_brokers: set[str] = set()
@@ -147,8 +141,7 @@ class FleetSampler:
     # Reading a round
 
     async def _round(self) -> FleetRound:
-        clock = self._client.clock
-        at_ms, at_s = clock.now_ms(), clock.monotonic_s()
+        at_ms, at_s = self._client.clock.now_ms(), self._client.clock.monotonic_s()
         failures = await self._find_brokers()
         is_list_read = not any(failure.broker_name is None for failure in failures)
         reading = await self._read()
@@ -161,9 +154,7 @@ class FleetSampler:
         unseen: dict[str, list[str]] = defaultdict(list)
         for name in sorted(reading.failed.keys() - self._read_brokers):
             unseen[self._brokers[name].cluster].append(name)
-        failures += [Failure(name, "offsets", error) for name, error in reading.failed.items()]
-        for name, ends in reading.ends.items():
-            failures += [Failure(name, "ends of queues", error) for error in ends.failed.values()]
+        failures += reading.failures()
         for key in samples:
             if (members := self._fresh_members(key)) is not None:
                 failures += members.failures
@@ -175,6 +166,7 @@ class FleetSampler:
             tuple({(each.broker_name, each.what, each.error.name): each for each in failures}.values()),
             {cluster: tuple(names) for cluster, names in unseen.items()},
             {key: self._activity_of(key) for key in samples},
+            {key: self._unreadable(key, reading) for key in samples},
             {
                 cluster: frozenset(brokers)
                 for cluster, brokers in self._by_cluster().items()
@@ -196,9 +188,9 @@ class FleetSampler:
             if not self._brokers:
                 raise
             return [Failure(None, "list of brokers", error)]
-        if not cluster.brokers and not self._brokers:
-            raise NoBrokerError(self._client.name_servers)
         now = {broker.broker_name: broker for broker in cluster.brokers}
+        if not now and not self._brokers:
+            raise NoBrokerError(self._client.name_servers)
         seen = self._client.sightings.brokers
         gone = {
             name: replace(broker, addresses={}, absence=Absence(seen[name].last_seen_ms, seen[name].address))
@@ -207,9 +199,9 @@ class FleetSampler:
             if not is_forgotten(self._client.expectation, name, seen[name].last_seen_ms)
         }
         self._brokers = {**now, **gone}
-        return self._client.name_server_views.differences()
+        return [*self._client.name_server_views.differences(), *await find_duplicates(self._client)]
 
-    async def _read(self) -> _Reading:
+    async def _read(self) -> FleetReading:
         stored = await ask_all(
             self._brokers, lambda name: self._end_reader.read_stored(self._brokers[name], self.is_wanted)
         )
@@ -225,7 +217,8 @@ class FleetSampler:
                 self._brokers[name], stored.ok[name], topics[self._brokers[name].cluster]
             ),
         )
-        return _Reading(stored.ok, ends.ok, {**stored.failed, **ends.failed})
+        cut = await self._cut_reader.read_all(self._brokers, stored.ok, ends.ok)
+        return FleetReading(stored.ok, ends.ok, {**stored.failed, **ends.failed}, *cut)
 
     def is_wanted(self, group: str) -> bool:
         """Return whether the names and patterns match a group."""
@@ -233,7 +226,7 @@ class FleetSampler:
             return not is_system_group(group)
         return group in self._patterns or (not is_system_group(group) and bool(matching(self._patterns, [group])))
 
-    async def _find_routes(self, reading: _Reading) -> None:
+    async def _find_routes(self, reading: FleetReading) -> None:
         """Read the routes of topics that have queues without a stored offset: some may not be readable."""
         now_s = self._client.clock.monotonic_s()
         self._routes = {topic: kept for topic, kept in self._routes.items() if kept[0] > now_s}
@@ -260,7 +253,7 @@ class FleetSampler:
 
     # From answers to samples
 
-    def _samples(self, at_ms: int, at_s: float, reading: _Reading) -> dict[GroupKey, RecordedSample]:
+    def _samples(self, at_ms: int, at_s: float, reading: FleetReading) -> dict[GroupKey, RecordedSample]:
         keys = {
             GroupKey(self._brokers[name].cluster, group)
             for name, table in reading.stored.items()
@@ -317,7 +310,7 @@ class FleetSampler:
         )
 
     def _read_queues(
-        self, key: GroupKey, brokers: Collection[str], reading: _Reading
+        self, key: GroupKey, brokers: Collection[str], reading: FleetReading
     ) -> Iterator[tuple[QueueSample, QueueDetail]]:
         """Yield the queues of a group on the brokers that were read."""
         topics = self._topics_of(key, brokers, reading)
@@ -347,7 +340,12 @@ class FleetSampler:
                     )
                     yield self._with_members(key, queue), QueueDetail(is_none_stored=False)
 
-    def _topics_of(self, key: GroupKey, brokers: Collection[str], reading: _Reading) -> set[str]:
+    def _unreadable(self, key: GroupKey, reading: FleetReading) -> dict[MessageQueue, int]:
+        names = self._by_cluster()[key.cluster].keys()
+        stored = {name: reading.stored[name].groups.get(key.group, {}) for name in names & reading.cut.keys()}
+        return count_cut(reading.cut, stored, self._topics_of(key, names, reading))
+
+    def _topics_of(self, key: GroupKey, brokers: Collection[str], reading: FleetReading) -> set[str]:
         """Return the topics that count for a group: an online group does not consume those that it unsubscribed from.
 
         Their offsets are left over.
@@ -369,7 +367,7 @@ class FleetSampler:
             topics = {topic for topic in topics if topic in members.subscribed or topic.startswith(RETRY_PREFIX)}
         return topics | members.subscribed
 
-    def _lost_queues(self, key: GroupKey, reading: _Reading) -> Iterator[tuple[QueueSample, QueueDetail]]:
+    def _lost_queues(self, key: GroupKey, reading: FleetReading) -> Iterator[tuple[QueueSample, QueueDetail]]:
         """Yield the queues of a group that were seen on brokers which do not answer now."""
         for mq in self._known[key].queues if key in self._known else ():
             if mq.broker_name in reading.failed:

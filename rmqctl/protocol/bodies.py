@@ -45,9 +45,14 @@ def _broker(data: Mapping[str, Any]) -> BrokerData:
 @decoder
 def decode_cluster_info(body: bytes) -> ClusterInfo:
     """Read the answer of GET_BROKER_CLUSTER_INFO (ClusterInfo)."""
-    table = loads(body)["brokerAddrTable"]
-    brokers = [_broker(data) for data in table.values()]
-    return ClusterInfo(tuple(sorted(brokers, key=lambda broker: (broker.cluster, broker.broker_name))))
+    data = loads(body)
+    brokers = [_broker(item) for item in data["brokerAddrTable"].values()]
+    clusters: dict[str, tuple[str, ...]] = {}
+    for cluster, names in (data.get("clusterAddrTable") or {}).items():
+        for name in as_list(names):
+            clusters[as_str(name)] = (*clusters.get(as_str(name), ()), as_str(cluster))
+    brokers.sort(key=lambda broker: (broker.cluster, broker.broker_name))
+    return ClusterInfo(tuple(brokers), clusters)
 
 
 @decoder

@@ -259,7 +259,20 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
 
 
 def _newest(seen: SeenBroker, known: SeenBroker | None) -> SeenBroker:
-    return seen if known is None or known.last_seen_ms <= seen.last_seen_ms else known
+    if known is None:
+        return seen
+    if known.last_seen_ms > seen.last_seen_ms:
+        return known
+    if seen.others is None:  # the address was not compared; the next run does it
+        return replace(seen, others={at: at_ms for at, at_ms in addresses_of(known).items() if at != seen.address})
+    return seen
+
+
+def addresses_of(seen: SeenBroker | None) -> dict[str, int]:
+    """Return the addresses at which masters of a broker's name were seen, and when last."""
+    if seen is None:
+        return {}
+    return {**(seen.others or {}), **({} if seen.address is None else {seen.address: seen.last_seen_ms})}
 
 
 def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemory:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import QueueData, TopicRoute
 from rmqctl.text.words import agreeing, counted
@@ -23,6 +25,25 @@ def describe_unreadable(topic: str, message_count: int, queue_count: int, end: i
         f"{messages} of {topic} {agreeing(message_count, 'is')} in {queues} that no consumer can read until "
         f"readQueueNums is {end}."
     )
+
+
+def describe_all_unreadable(unreadable: Mapping[MessageQueue, int]) -> list[str]:
+    """Return a sentence per topic about unread messages in queues that no consumer can read."""
+    by_topic: dict[str, list[tuple[int, int]]] = {}
+    for mq, count in unreadable.items():
+        by_topic.setdefault(mq.topic, []).append((mq.queue_id, count))
+    return [
+        describe_unreadable(topic, sum(count for _, count in queues), len(queues), max(queues)[0] + 1)
+        for topic, queues in by_topic.items()
+    ]
+
+
+def unreadable_words(unreadable: Mapping[MessageQueue, int], lead: str = ", and ") -> str:
+    """Return what to add, after `lead`, to a lag, which does not count these messages; empty without any."""
+    if not unreadable:
+        return ""
+    messages, queues = counted(sum(unreadable.values()), "message"), counted(len(unreadable), "queue")
+    return f"{lead}{messages} in {queues} that no consumer can read"
 
 
 def exists(mq: MessageQueue, route: TopicRoute | None) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from rmqctl.errors import UsageError
 
+# The file of the journal in it.
+JOURNAL = "journal.db"
 STATE_HINT = "Name another folder in RMQCTL_STATE."
 
 

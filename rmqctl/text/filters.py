@@ -10,6 +10,8 @@ from msgspec import Struct
 
 _OPERATORS = ("!=", ">=", "<=", "!~", "=", ">", "<", "~")
 _CONDITION = re.compile(rf"\s*([A-Za-z][A-Za-z0-9_.]*)\s*({'|'.join(map(re.escape, _OPERATORS))})(.*)", re.DOTALL)
+# Python also reads 1_000 and digits of other scripts, and takes inf for a number.
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?|[0-9]*\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 _UNKNOWN = "unknown"
 
 
@@ -122,6 +124,8 @@ def _as_text(value: Any) -> str:
 
 def _number(text: str) -> int | float | None:
     """Return a number as written; integers exactly, because offsets can exceed the precision of a float."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
     for kind in (int, float):
         try:
             return kind(text)

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress
@@ -26,6 +27,7 @@ from rmqctl.rules.health import (
     judge_group,
     worst_of,
 )
+from rmqctl.rules.readable_queues import unreadable_words
 from rmqctl.rules.time_lag import Anchor, TimeLag, anchor_of, interpolate_time_lag
 from rmqctl.rules.totals import Total, total
 
@@ -43,7 +45,10 @@ class QueueHealth(Struct, frozen=True):
 
 
 class GroupHealth(Struct, frozen=True):
-    """The verdict on a group, its queues, and what their last sample shows. `unseen` may hide further queues."""
+    """The verdict on a group, its queues, and what their last sample shows. `unseen` may hide further queues.
+
+    `unreadable` counts the unread messages in queues that no consumer can read; no lag counts them.
+    """
 
     key: GroupKey
     at_ms: int
@@ -52,6 +57,7 @@ class GroupHealth(Struct, frozen=True):
     queues: tuple[QueueHealth, ...]
     client_ids: tuple[str, ...]
     unseen: tuple[str, ...] = ()
+    unreadable: Mapping[MessageQueue, int] = {}
 
     @property
     def health(self) -> Health:
@@ -98,7 +104,8 @@ class GroupHealth(Struct, frozen=True):
         worst = self.worst
         if self.cause == "BROKER_NEVER_SEEN":
             return f"{', '.join(self.unseen)} did not answer and may have more queues"
-        return "it has no queues" if worst is None else worst.verdict.reason
+        reason = "it has no queues" if worst is None else worst.verdict.reason
+        return reason + unreadable_words(self.unreadable, "; ")
 
     def lag(self, topic: str | None = None) -> Total:
         """Return the unread messages of a topic or of all."""
@@ -155,13 +162,19 @@ class HealthWindow:
         for mq, row in rows.items():
             queues.setdefault(mq, deque()).append(observation_of(row, recorded.sample.at_ms))
 
-    def judge(self, now_ms: int, unseen: Mapping[str, tuple[str, ...]] | None = None) -> list[GroupHealth]:
+    def judge(
+        self,
+        now_ms: int,
+        unseen: Mapping[str, tuple[str, ...]] | None = None,
+        unreadable: Mapping[GroupKey, Mapping[MessageQueue, int]] | None = None,
+    ) -> list[GroupHealth]:
         """Judge every group by the samples from `now_ms` back, the newest included; forget older samples.
 
-        `unseen` are the brokers by cluster that may have more queues.
+        `unseen` are the brokers by cluster that may have more queues; `unreadable` is as in GroupHealth.
         """
         self._forget(now_ms - self._window_ms)
-        return [self._judge(key, now_ms, (unseen or {}).get(key.cluster, ())) for key in sorted(self._seen)]
+        groups = [self._judge(key, now_ms, (unseen or {}).get(key.cluster, ())) for key in sorted(self._seen)]
+        return [replace(group, unreadable=(unreadable or {}).get(group.key, {})) for group in groups]
 
     @property
     def broker_names(self) -> Mapping[GroupKey, frozenset[str]]:

@@ -38,6 +38,7 @@ def health_item(group: GroupHealth, before: Health | None) -> dict[str, Any]:
         "before": None if before is None else before.value,
         "lag": lag.value,
         "lagAtLeast": lag.at_least,
+        "unreadableMessageCount": sum(group.unreadable.values()),
         "timeLagMs": time_lag.ms,
         "timeLagMsAtLeast": time_lag.at_least_ms,
         **_rate_item(rates),

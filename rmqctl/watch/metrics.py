@@ -87,6 +87,11 @@ def families(published: MetricsRound) -> Iterator[Metric]:
         "Least age of the oldest unread message of the queues that were read.",
         labels=_LABELS,
     )
+    unreadable = GaugeMetricFamily(
+        "rmqctl_consumer_unreadable_messages",
+        "Unread messages in queues that no consumer can read; no lag counts them.",
+        labels=_LABELS,
+    )
     inflight = GaugeMetricFamily(
         "rocketmq_consumer_inflight_messages", "Messages that were pulled and not committed.", labels=_LABELS
     )
@@ -107,6 +112,7 @@ def families(published: MetricsRound) -> Iterator[Metric]:
             _add(lag, labels, topic_lag.value)
             _add(latency, labels, time_lag.ms)
             _add(lag_at_least, labels, topic_lag.at_least)
+            _add(unreadable, labels, sum(count for mq, count in group.unreadable.items() if mq.topic == topic))
             _add(latency_at_least, labels, time_lag.at_least_ms)
             found = (activity.in_flight or {}).get(topic)
             _add(inflight, labels, None if found is None else found.inflight)
@@ -114,7 +120,8 @@ def families(published: MetricsRound) -> Iterator[Metric]:
         _add(letters, (cluster, DLQ_PREFIX + name, name, "false"), activity.dead_letters)
         health.add_metric((cluster, name), {each.value: each is group.health for each in WORST_FIRST})
         _add(members, (cluster, name), group.member_count)
-    for family in (lag, latency, lag_at_least, latency_at_least, inflight, ready, letters, health, members):
+    lags = (lag, latency, lag_at_least, latency_at_least, unreadable)
+    for family in (*lags, inflight, ready, letters, health, members):
         if family.samples:
             yield family
     yield GaugeMetricFamily(

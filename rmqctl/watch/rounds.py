@@ -122,7 +122,7 @@ class Watch:
             self._window.add(sample, read.activities[key].anchors)
         gone = self._gone(read)
         self._window.drop(gone)
-        groups = self._window.judge(read.at_ms, read.unseen)
+        groups = self._window.judge(read.at_ms, read.unseen, read.unreadable)
         if alerts := [*self._incidents.update(groups), *self._incidents.resolve_gone(gone, read.at_ms)]:
             self._send(notification(alerts))
         if self._exporter is not None:

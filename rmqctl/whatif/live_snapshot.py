@@ -96,7 +96,7 @@ def make_snapshot(
         message_model=progress.message_model,
         consume_from_where=agreed(found.consume_from_where for found in reading.connections()),
         configs=configs,
-        silent_brokers=tuple(sorted(reading.failed_brokers)),
+        silent_brokers=tuple(sorted(reading.unheard)),
         unseen_reason=progress.unseen_reason,
         hidden=next(iter(reasons), None),
     )

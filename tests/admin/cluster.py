@@ -316,7 +316,9 @@ class BrokerState:
         )
 
     def _cut_queue(self, request: Command) -> Queue:
-        return self.cut_queues.get((request.ext_fields["topic"], int(request.ext_fields["queueId"])), Queue())
+        topic, queue_id = request.ext_fields["topic"], int(request.ext_fields["queueId"])
+        there = self.topics.get(topic, [])
+        return there[queue_id] if queue_id < len(there) else self.cut_queues.get((topic, queue_id), Queue())
 
     def _topic_stats(self, request: Command) -> Command:
         topic = request.ext_fields["topic"]
@@ -542,16 +544,23 @@ def _json(value: object) -> Command:
     return ok(json.dumps(value).encode())
 
 
+# Nothing listens here.
+_NOWHERE = "127.0.0.1:1"
+
+
 class Cluster:
     """A name server `ns:1`, and brokers that are named after their addresses: broker-a at a:1, broker-b at b:1."""
 
     def __init__(self, *brokers: BrokerState, clock: VirtualClock | None = None) -> None:
         self.clock = clock or VirtualClock()
         self.network = ScriptedNetwork(self.clock)
+        self.network.refusing.add(_NOWHERE)
         self.brokers = {broker.name: broker for broker in brokers}
         for broker in brokers:
             broker.now_ms = self.clock.now_ms
         self.addresses: dict[str, str] = {}
+        # Brokers whose master is silent: what answers is a slave.
+        self.slaves: set[str] = set()
         self.kv_configs: dict[tuple[str, str], str] = {}
         self.servers: dict[str, ScriptedServer] = {
             broker.name: self.network.add(self.address(broker.name), broker.table(), version=broker.version)
@@ -571,6 +580,13 @@ class Cluster:
         """Return where the name server says that a broker is."""
         return self.addresses.get(broker_name, f"{broker_name.removeprefix('broker-')}:1")
 
+    def _replicas(self, broker_name: str) -> dict[str, str]:
+        own = self.address(broker_name)
+        return {"0": _NOWHERE, "1": own} if broker_name in self.slaves else {"0": own}
+
+    def _replica_map(self, broker_name: str) -> str:
+        return java_map((key, json.dumps(address)) for key, address in self._replicas(broker_name).items())
+
     def client(self, timeout_s: float = 10.0, *, open_ended: bool = False) -> Client:
         """Return a client of this cluster."""
         return self.network.client("ns:1", timeout_s=timeout_s, open_ended=open_ended)
@@ -583,7 +599,7 @@ class Cluster:
         rows = [
             (
                 json.dumps(name),
-                f'{{"brokerAddrs":{{0:"{self.address(name)}"}},"brokerName":"{name}","cluster":"C"'
+                f'{{"brokerAddrs":{self._replica_map(name)},"brokerName":"{name}","cluster":"C"'
                 + (',"enableActingMaster":false}' if broker.version >= V5_0_0 else "}"),
             )
             for name, broker in self.brokers.items()
@@ -599,7 +615,7 @@ class Cluster:
         return _json(
             {
                 "brokerDatas": [
-                    {"brokerAddrs": {"0": self.address(broker.name)}, "brokerName": broker.name, "cluster": "C"}
+                    {"brokerAddrs": self._replicas(broker.name), "brokerName": broker.name, "cluster": "C"}
                     for broker in having
                 ],
                 "filterServerTable": {},

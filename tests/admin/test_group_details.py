@@ -334,3 +334,16 @@ def test_members_are_asked_through_whichever_slave_answered() -> None:
     members = _members(cluster)
     assert sorted(members.running.ok) == ["c1"]
     assert [failure.what for failure in members.failures] == ["master, its slave answered"]
+
+
+def test_what_a_slave_lacks_is_not_known_of_its_broker() -> None:
+    a, b = _brokers()
+    a.groups, a.configured, a.offsets = {}, set(), {}
+    cluster = Cluster(a, b)
+    cluster.slaves = {"broker-a"}
+    details = _details(cluster)
+    assert (set(details.configs), set(details.connections)) == ({"broker-b"}, {"broker-b"})
+    assert (details.dead_letters.value, details.dead_letters.reason) == (None, Unknown.SLAVE_ANSWERED)
+    b.groups = {}
+    members = _members(cluster)
+    assert (members.state, members.unseen_reason) == (GroupState.UNKNOWN, Unknown.BROKER_UNREACHABLE)

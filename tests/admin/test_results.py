@@ -5,7 +5,14 @@ import asyncio
 import pytest
 
 from rmqctl.admin.results import all_failed, ask_all
-from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError, RmqctlError, UnreachableError
+from rmqctl.errors import (
+    BrokerError,
+    NotAskedError,
+    NotAuthorisedError,
+    RemoteProtocolError,
+    RmqctlError,
+    UnreachableError,
+)
 from rmqctl.model.route import BrokerData
 from tests.scripted_peer import run
 
@@ -86,3 +93,22 @@ def test_an_answer_that_can_not_be_read_names_the_broker(key: object) -> None:
     assert str(error) == "broker-b's answer about groups is not what RocketMQ sends."
     (other,) = run(ask_all(["T"], ask)).failed.values()
     assert str(other).startswith("The peer's answer")
+
+
+def test_after_the_deadline_no_more_is_asked() -> None:
+    asked: list[int] = []
+
+    async def ask(number: int) -> int:
+        asked.append(number)
+        await asyncio.sleep(0)
+        if len(asked) > 1500:
+            raise NotAskedError(f"b{number}:1", 8.0)
+        return number
+
+    answers = run(ask_all(range(60_000), ask))
+    assert answers.ok
+    assert {*answers.ok, *answers.failed} == set(range(60_000))
+    # Those that had started, and no others.
+    assert len(asked) < 10_000
+    assert {error.name for error in answers.failed.values()} == {"NOT_ASKED"}
+    assert "8 s" in answers.failed[59_999].sentence

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.cli.cluster_memory import forget, note_sightings, read_memory
+from rmqctl.cli.cluster_memory import forget, forget_cluster, note_sightings, read_memory
 from rmqctl.model.cluster_memory import ClusterMemory, SeenBroker, SeenQueues, Sightings
 from rmqctl.net.file_lock import lock_file
 from tests.cli.change.seeded_sandbox import seeded
@@ -139,16 +139,23 @@ def test_a_broker_that_was_there_is_named_until_it_is_forgotten(
         assert call(capsys, "offset", "show", "G").code == 0
 
 
+@pytest.mark.parametrize("lost", ["cache", "memory", "memory, before a change"])
 def test_reads_and_changes_expect_the_same_whatever_was_emptied(
-    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     reset = ("offset", "reset", "G", "--topic", "T", "--to-offset")
     with seeded(brokers=2) as sandbox:
         monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
         assert call(capsys, *reset, "2", "--yes").code == 0
         sandbox.stop_broker("broker-b")
-        monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "another"))
-        assert call(capsys, "offset", "show", "G").code == 8
+        if lost == "cache":
+            monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "another"))
+        else:
+            # The journal stands in for it.
+            (memory,) = (tmp_path / "state").glob("cluster-*.json")
+            memory.unlink()
+        if lost != "memory, before a change":
+            assert call(capsys, "offset", "show", "G").code == 8
         result = call(capsys, *reset, "4", "--yes")
         assert result.code == 1
         assert "Missing: 2 queues at broker-b (broker-b: not registered; rmqctl last saw it at " in result.err
@@ -156,6 +163,22 @@ def test_reads_and_changes_expect_the_same_whatever_was_emptied(
         assert call(capsys, "doctor", "--forget-broker", "broker-b").code == 0
         for words in (("offset", "show", "G"), ("doctor",), (*reset, "3", "--yes"), ("cluster", "list")):
             assert call(capsys, *words).code == 0, words
+
+
+def test_a_new_cluster_at_an_address_is_not_taken_for_the_one_before(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with seeded(brokers=2) as sandbox:
+        monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
+        assert call(capsys, "offset", "reset", "G", "--topic", "T", "--to-offset", "2", "--yes").code == 0
+        (memory,) = (tmp_path / "state").glob("cluster-*.json")
+        memory.unlink()
+        # Another name server has another memory, and another journal's changes are not its own.
+        assert (list(_read(sandbox.addr).brokers), _read("127.0.0.1:1")) == (["broker-a", "broker-b"], ClusterMemory())
+        forget_cluster(sandbox.addr)
+        assert _read(sandbox.addr) == ClusterMemory()
+        sandbox.stop_broker("broker-b")
+        assert call(capsys, "offset", "reset", "G", "--topic", "T", "--to-offset", "4", "--yes").code == 0
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_without_a_cluster_the_installation_is_checked_and_that_is_said(capsys: 
     assert items["libraries"][0]["measured"]["versions"]["typer"].startswith("0.")
     assert items["configuration"][0]["found"] == "no configuration file"
     assert (items["cluster"][0]["status"], items["cluster"][0]["found"]) == (
-        "UNKNOWN",
+        "WARN",
         "no name server is given, so no cluster was checked",
     )
 
@@ -93,12 +93,12 @@ def test_a_broken_configuration_is_a_failure_and_no_error(
 
 
 def test_completion_is_found_where_shells_look(home: Path, monkeypatch: pytest.MonkeyPatch, config_file: Path) -> None:
-    assert _of(fetch_installation_findings(config_file), "completion").status is Status.UNKNOWN
+    assert _of(fetch_installation_findings(config_file), "completion").status is Status.WARN
     (home / ".zshrc").write_text("source <(rmqctl completion zsh)\n")
     assert _of(fetch_installation_findings(config_file), "completion").status is Status.OK
     monkeypatch.setenv("SHELL", "/usr/bin/fish")
     (home / ".config/fish/completions").mkdir(parents=True)
-    assert _of(fetch_installation_findings(config_file), "completion").status is Status.UNKNOWN
+    assert _of(fetch_installation_findings(config_file), "completion").status is Status.WARN
     (home / ".config/fish/completions/rmqctl.fish").touch()
     assert _of(fetch_installation_findings(config_file), "completion").status is Status.OK
     monkeypatch.setenv("SHELL", "/bin/tcsh")

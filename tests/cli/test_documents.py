@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "MessageTrace": ("message", "trace", "--key", "k1"),
 }  # fmt: skip
 # Asked of broker-a alone, or of the name server, so that nothing is missing while broker-b is down.
-_WHOLE = {"Broker", "Broker in full", "MessageList of get", "TopicRoute"}
+_WHOLE = {"Broker", "Broker in full", "MessageList of get"}
 
 
 def _cluster(version: int) -> Cluster:
@@ -98,7 +98,8 @@ def _check(what: str, code: int, capsys: Captured) -> None:
 @pytest.mark.parametrize("what", COMMANDS)
 @pytest.mark.usefixtures("whole")
 def test_a_whole_document(what: str, capsys: Captured) -> None:
-    _check(what, 0, capsys)
+    # One of all messages cannot be read.
+    _check(what, 8 if what in ("MessageList as JSON", "MessageList without bodies") else 0, capsys)
 
 
 @pytest.mark.parametrize("what", COMMANDS)

@@ -127,14 +127,18 @@ def test_offsets_stand_below_their_brokers_configuration(cluster: Cluster, capsy
     assert names.split() == ["broker-a", "orders@broker-a:0", "broker-b", "orders@broker-b:0"]
 
 
-def test_documents_of_an_end_are_as_their_schemas_say(cluster: Cluster, capsys: Captured) -> None:
+def test_documents_of_an_end_are_as_their_schemas_say(cluster: Cluster, capsys: Captured, tmp_path: Path) -> None:
     words = ("group", "delete", "payments", "--with-offsets")
     plan = json.loads(call(capsys, *words, "--dry-run", "-o", "json").out)
     assert [item.get("topic") for item in plan["items"]] == [None, "orders", None, "orders"]
     receipt = json.loads(call(capsys, *words, "--yes", "-o", "json").out)
     assert [item["result"] for item in receipt["items"]] == ["CONFIRMED"] * 4
     assert [item["before"] for item in receipt["items"] if item.get("topic")] == [60, 60]
-    back = json.loads(call(capsys, "offset", "undo", receipt["id"], "--yes", "-o", "json").out)
+    path = tmp_path / "receipt.json"
+    path.write_text(json.dumps(receipt | {"items": receipt["items"][:-1]}))
+    assert call(capsys, "offset", "undo", str(path), "--yes").code == 1
+    path.write_text(json.dumps(receipt))
+    back = json.loads(call(capsys, "offset", "undo", str(path), "--yes", "-o", "json").out)
     assert [(item["after"], item["route"]) for item in back["items"] if item.get("topic")] == [(60, "BROKER_WRITE")] * 2
 
 

@@ -204,7 +204,7 @@ def test_one_unreadable_message_is_a_row_with_an_error(whole: Cluster, capsys: C
     whole.servers["broker-a"].table |= a.table()
     whole.brokers["broker-a"].topics |= a.state.topics
     result = call(capsys, "message", "find", "broken")
-    assert result.code == 0
+    assert result.code == 8
     assert [line.split()[3] for line in result.out.splitlines()[1:]] == ["0", "1", "2"]
     assert "unknown magic" in result.out
     assert "Cannot decompress" in result.out
@@ -220,7 +220,7 @@ def test_a_codec_of_a_plugin_reads_bodies(whole: Cluster, capsys: Captured, tmp_
     item = json.loads(call(capsys, *words, "--plugin", plugin, "-o", "json").out)["items"][0]
     assert item["body"] == {"total": 5}
     wrong = call(capsys, "message", "find", "orders", "--codec", "gzip-json", "--plugin", plugin, "--limit", "1")
-    assert (wrong.code, "Codec gzip-json failed" in wrong.out) == (0, True)
+    assert (wrong.code, "Codec gzip-json failed" in wrong.out) == (8, True)
     broken = tmp_path / "broken.py"
     broken.write_text("1 / 0")
     failed = call(capsys, *words, "--plugin", str(broken))
@@ -241,25 +241,41 @@ def test_a_text_encoding_reads_bodies(whole: Cluster, capsys: Captured) -> None:
     assert '  "to": "é"\n' in call(capsys, *words, "latin-1", "--codec", "latin-1").out
 
 
-def test_a_message_that_was_named_and_can_not_be_read_whole_is_8(whole: Cluster, capsys: Captured) -> None:
+def test_a_message_that_can_not_be_read_whole_is_8_in_every_command(whole: Cluster, capsys: Captured) -> None:
     a, _ = _stores()
     a.put("broken", 0, body=b"no zlib", sys_flag=0x301, uniq=f"{UNIQ}9", keys="k")
     bad = a.put("broken", 0, body=b"bad")
     bad.record = damaged(bad.record)
     a.put("broken", 0, body=b"\xff")
+    a.state.configured.add("H")
+    a.put("%DLQ%H", 0, body=b"\xff")
+    for topic in ("%DLQ%G", "RMQ_SYS_TRACE_TOPIC"):
+        a.put(topic, 0, body=b"no zlib", sys_flag=0x301, keys="k")
+    a.state.offsets["G"]["broken"] = {0: 1}
     whole.servers["broker-a"].table |= a.table()
     whole.brokers["broker-a"].topics |= a.state.topics
+    whole.brokers["broker-a"].offsets["G"] |= a.state.offsets["G"]
     place = ("--topic", "broken", "--queue", "broker-a:0", "--offset")
     for words, code, says in (
-        ((f"{UNIQ}9", "--topic", "broken"), 8, "Cannot decompress"),
-        ((*place, "0"), 8, "Cannot decompress"),
-        ((*place, "1"), 8, "unknown magic"),
-        ((*place, "2"), 0, "ff"),
-        ((*place, "2", "--codec", "gbk"), 8, "Codec gbk failed"),
-        (("--topic", "broken", "--key", "k"), 0, "Cannot decompress"),
+        (("message", "get", f"{UNIQ}9", "--topic", "broken"), 8, "Cannot decompress"),
+        (("message", "get", *place, "0"), 8, "Cannot decompress"),
+        (("message", "get", *place, "1"), 8, "unknown magic"),
+        (("message", "get", *place, "2"), 0, "ff"),
+        (("message", "get", *place, "2", "--codec", "gbk"), 8, "Codec gbk failed"),
+        (("message", "get", "--topic", "broken", "--key", "k"), 8, "Cannot decompress"),
+        (("message", "find", "broken", "--key", "k"), 8, "Cannot decompress"),
+        (("message", "find", "broken", "-o", "jsonl"), 8, "Cannot decompress"),
+        (("message", "tail", "broken", "--since", "earliest", "--count", "1"), 8, "Cannot decompress"),
+        (("message", "tail", "orders", "--since", "earliest", "--count", "1"), 0, "broker-"),
+        (("offset", "peek", "G", "--topic", "broken"), 8, "Cannot decompress"),
+        (("message", "trace", "--key", "k", "-o", "json"), 8, "cannot be read"),
+        (("dlq", "show", "G", "-o", "json"), 8, "Cannot decompress"),
+        (("dlq", "show", "H", "--codec", "gbk", "-o", "jsonl"), 8, "Codec gbk failed"),
     ):
-        result = call(capsys, "message", "get", *words)
+        result = call(capsys, *words)
         assert (result.code, says in result.out) == (code, True), words
+    document = json.loads(call(capsys, "message", "get", "--topic", "broken", "--key", "k", "-o", "json").out)
+    assert [(error["brokerName"], error["name"]) for error in document["errors"]] == [("broker-a", "PROTOCOL")]
     item = json.loads(call(capsys, "message", "get", *place, "0", "-o", "json").out)["items"][0]
     assert (item["msgId"], item["body"], item["reasons"]["body"]) == (f"{UNIQ}9", None, "PROTOCOL")
 

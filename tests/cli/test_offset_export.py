@@ -84,6 +84,7 @@ def test_json_is_what_comes_without_asking(argv: tuple[str, ...], cluster: Clust
         "topic": "orders",
         "brokerName": "broker-a",
         "queueId": 0,
+        "isReadable": True,
         "consumerOffset": 60,
         "minOffset": 10,
         "maxOffset": 100,
@@ -117,6 +118,69 @@ def test_what_could_not_be_read_is_said_whatever_the_format(partial: Cluster, ca
         "Left out (not read: BROKER_UNREACHABLE): orders@broker-b:0"
         in call(capsys, "offset", "export", "payments", "-o", "csv").err
     )
+
+
+def test_what_a_slave_lacks_is_not_read_and_so_says_the_file(cluster: Cluster, capsys: Captured) -> None:
+    cluster.slaves = {"broker-a"}
+    cluster.brokers["broker-a"].offsets.clear()
+    result = call(capsys, "offset", "export", "payments", "--topic", "orders")
+    assert (result.code, "not read: broker-a: master, its slave answered" in result.err) == (8, True)
+    document = json.loads(result.out)
+    check_document(document)
+    file = parse_offsets(result.out.encode())
+    assert [bool(entry.unread) for entry in file.entries if entry.broker_name == "broker-a"] == [True, True]
+    assert [bool(entry.unread) for entry in file.entries if entry.broker_name == "broker-b"] == [False, False]
+    assert len(file.not_read) == 1
+    # The reasons in a file are not believed against its errors.
+    for item in document["items"]:
+        item["reasons"] = {"consumerOffset": "NEVER_COMMITTED"} if item["consumerOffset"] is None else {}
+    again = parse_offsets(json.dumps(document).encode())
+    assert {entry.queue_id for entry in again.entries if entry.unread} == {0, 1}
+    csv = call(capsys, "offset", "export", "payments", "--topic", "orders", "-o", "csv")
+    assert (csv.code, len(parse_offsets(csv.out.encode()).not_read)) == (8, 1)
+
+
+def _cut(cluster: Cluster) -> None:
+    """Let broker-a have had three queues of orders; the group has not read all of the third one."""
+    a = cluster.brokers["broker-a"]
+    a.offsets["payments"]["orders"] |= {2: 5, 3: 9}
+    a.cut_queues = {("orders", 2): Queue(9, 1), ("orders", 3): Queue(9)}
+
+
+def test_offsets_of_queues_that_no_consumer_can_read_are_part_of_a_backup(cluster: Cluster, capsys: Captured) -> None:
+    _cut(cluster)
+    result = call(capsys, "offset", "export", "payments", "--topic", "orders", "-q")
+    document = json.loads(result.out)
+    check_document(document)
+    cut = [item for item in document["items"] if not item["isReadable"]]
+    assert [(item["queueId"], item["consumerOffset"], item["maxOffset"]) for item in cut] == [(2, 5, 9), (3, 9, 9)]
+    assert (result.code, "4 messages of orders are in 1 queue that no consumer can read" in result.err) == (0, True)
+    csv = call(capsys, "offset", "export", "payments", "--topic", "orders", "-o", "csv")
+    assert (csv.code, "orders@broker-a:2 at 5" in csv.err) == (0, True)
+    assert {entry.queue_id for entry in parse_offsets(csv.out.encode()).entries} == {0}
+
+
+def test_an_import_leaves_out_what_no_consumer_can_read_until_it_can(
+    cluster: Cluster, capsys: Captured, tmp_path: Path
+) -> None:
+    _cut(cluster)
+    path = tmp_path / "payments.json"
+    path.write_text(call(capsys, "offset", "export", "payments", "--topic", "orders").out)
+    argv = ("offset", "import", str(path), "--dry-run", "-o", "json")
+
+    def planned() -> tuple[int, set[tuple[str, int]], list[str]]:
+        result = call(capsys, *argv)
+        plan = json.loads(result.out)
+        queues = {(item["brokerName"], item["queueId"]) for item in plan["items"]}
+        return result.code, queues, [each["code"] for each in plan["consequences"]]
+
+    code, queues, consequences = planned()
+    assert (code, ("broker-a", 2) in queues, consequences.count("UNREADABLE_QUEUES")) == (0, False, 2)
+    copied = call(capsys, "offset", "clone", "payments", "idle", "--dry-run", "-o", "json")
+    assert "UNREADABLE_QUEUES" in [each["code"] for each in json.loads(copied.out)["consequences"]]
+    cluster.brokers["broker-a"].topics["orders"] += [Queue(9, 1), Queue(9)]
+    code, queues, consequences = planned()
+    assert (code, ("broker-a", 2) in queues, "UNREADABLE_QUEUES" in consequences) == (0, True, False)
 
 
 def test_nobody_there_is_an_error_and_leaves_no_file(capsys: Captured, tmp_path: Path) -> None:
@@ -156,6 +220,7 @@ def test_nothing_is_asked_that_changes_a_broker(cluster: Cluster, capsys: Captur
         Q.GET_TOPIC_STATS_INFO,
         Q.QUERY_CONSUME_TIME_SPAN,
         Q.QUERY_CONSUMER_OFFSET,
+        Q.GET_ALL_CONSUMER_OFFSET,
         Q.GET_BROKER_CONFIG,
         Q.GET_BROKER_RUNTIME_INFO,
     }

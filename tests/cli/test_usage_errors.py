@@ -67,6 +67,35 @@ def test_an_option_spelt_almost_right_gets_a_suggestion(capsys: pytest.CaptureFi
     assert "--topic" in call(capsys, "offset", "show", "g", "--topci", "t").err
 
 
+@pytest.mark.parametrize("number", ["\uff11\uff12", "1_000", " 12 ", "1e3", "\u0663", "0x10", ""])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("offset", "reset", "g", "--topic", "t", "--to-offset"),
+        ("message", "get", "--topic", "t", "--queue", "b:0", "--offset"),
+        ("message", "find", "t", "--limit"),
+        ("watch", "--rounds"),  # with a range
+        ("watch", "--rate"),  # may have decimals
+        ("group", "update", "g", "--retries"),
+        ("group", "update", "g", "--set", "retryMaxTimes="),
+        ("offset", "show", "g", "--queue", "b:"),
+        ("offset", "show", "g", "--timeout", "s"),
+        ("message", "find", "t", "--since", "m"),
+        ("group", "list", "-n", "127.0.0.1:"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_is_written_in_plain_digits(
+    argv: tuple[str, ...], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *words, last = argv
+    joined = {"s": f"{number}s", "m": f"{number}m"}.get(last, last + number)
+    given = (*words, joined) if last[-1:] in "=:sm" and not last.startswith("--") else (*words, last, number)
+    result = call(capsys, *given, *(() if "-n" in argv else _N))
+    assert (result.code, result.out) == (2, "")
+    assert "rmqctl: " in result.err
+
+
 @pytest.mark.parametrize("option", ["-n", "--context", "-o", "--columns", "--timeout"])
 def test_an_option_without_its_value_is_a_mistake(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = call(capsys, "group", "list", option)

@@ -218,6 +218,15 @@ async def test_a_slave_answers_when_the_master_does_not(reply: object) -> None:
     assert (answer.command.body, answer.address, answer.from_slave) == (b"from slave 2", "slave2:1", True)
 
 
+async def test_what_a_slave_does_not_find_is_not_the_masters_answer() -> None:
+    _, network = _network()
+    network.add("slave1:1", {ASK: refused(22)})
+    async with network.client("ns:1") as client:
+        with pytest.raises(BrokerError):
+            await client.ask_broker(BROKER, Command(ASK))
+        assert list(client.silent_masters) == [BROKER.broker_name]
+
+
 async def test_a_refusal_by_the_master_is_final() -> None:
     _, network = _network()
     network.add("master:1", {ASK: refused(1)})

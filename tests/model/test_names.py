@@ -10,13 +10,21 @@ from rmqctl.model.names import is_system_group, with_namespace
     [
         *("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL"),
         *("CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_REVIVE_GROUP"),
+        *("DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "SCHEDULE_CONSUMER", "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP"),
+        *("__MONITOR_CONSUMER", "CID_DefaultHeartBeatSyncerTopic"),
     ],
 )
 def test_groups_that_brokers_make_are_system_groups(group: str) -> None:
     assert is_system_group(group)
 
 
-@pytest.mark.parametrize("group", ["", "orders", "CID_ORDERS", "tools_consumer", "MY_TOOLS_CONSUMER", "CID_RMQ_SYS"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        *("", "orders", "CID_ORDERS", "tools_consumer", "MY_TOOLS_CONSUMER", "CID_RMQ_SYS"),
+        *("NS%CID_RMQ_SYS_TRANS", "NS%TOOLS_CONSUMER"),  # MixAll compares the whole name
+    ],
+)
 def test_users_groups_are_none(group: str) -> None:
     assert not is_system_group(group)
 

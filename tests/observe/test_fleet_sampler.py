@@ -269,3 +269,30 @@ def test_a_topic_that_a_broker_does_not_report_is_unknown() -> None:
     assert [(each.broker_name, each.what) for each in found.failures if each.broker_name == "broker-a"] == [
         ("broker-a", "ends of queues")
     ]
+
+
+@pytest.mark.parametrize("rate_per_s", [2.0, 0.05])
+def test_messages_of_queues_that_were_cut_off_are_counted_beside_the_lag(rate_per_s: float) -> None:
+    a, b = _pay()
+    a.offsets["pay"]["T"] |= {3: 4, 4: 9}
+    a.cut_queues = {("T", 3): Queue(9, 6), ("T", 4): Queue(9)}
+    found = _sample(Cluster(a, b), count=3, rate_per_s=rate_per_s)[-1]
+    assert found.unreadable == {PAY: {MessageQueue("T", "broker-a", 3): 3}}
+    assert {mq.queue_id for mq in found.samples[PAY].sample.queues} == {0}
+    # Consumers can read them again.
+    a.topics["T"] += [Queue(), Queue(), Queue(9, 6), Queue(9)]
+    assert _sample(Cluster(a, b), rate_per_s=rate_per_s)[-1].unreadable == {PAY: {}}
+
+
+def test_the_ends_of_queues_that_were_cut_off_are_kept_and_missing_ones_named() -> None:
+    a, b = _pay()
+    a.offsets["pay"]["T"][3] = 4
+    a.cut_queues = {("T", 3): Queue(9)}
+    cluster = Cluster(a, b)
+    _sample(cluster, count=3)
+    codes = [command.code for command in cluster.servers["broker-a"].asked]
+    assert codes.count(Q.GET_MAX_OFFSET) == 1
+    cluster = Cluster(a, b)
+    cluster.servers["broker-a"].table[Q.GET_MAX_OFFSET] = DROP
+    found = _sample(cluster)[-1]
+    assert [(each.broker_name, each.what) for each in found.failures] == [("broker-a", "ends of queues")]

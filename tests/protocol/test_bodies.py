@@ -160,7 +160,8 @@ def test_topic_stats_in_numbers() -> None:
 @recorded(106)
 def test_recorded_cluster_info(exchange: Exchange) -> None:
     info = bodies.decode_cluster_info(body(exchange).encode())
-    assert info == ClusterInfo((BrokerData("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),))
+    brokers = (BrokerData("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),)
+    assert info == ClusterInfo(brokers, {"broker-a": ("DefaultCluster",)})
 
 
 @recorded(105)

@@ -72,6 +72,7 @@ def test_a_row_that_meets_a_condition(text: str) -> None:
     "text",
     [
         *("group=pay", "group~^ay", "lag=9223372036854775806", "lag<0", "lag=x", "lag>x", "rate>0.5", "writable=True"),
+        *("lag>1_0", "lag>\uff11", "lag<inf", "lag=9223372036854775_807"),
         *("topics=x", "topics!=orders", "topics!~^ord", "none=x", "none=unknown"),
         # What is unknown is neither equal, nor larger, nor smaller.
         *("owner=", "owner=None", "owner>0", "owner<0", "owner>=", "owner~.*", "owner!=unknown", "group=unknown"),

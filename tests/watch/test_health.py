@@ -13,6 +13,7 @@ from rmqctl.observe.recording import QueueDetail, RecordedSample
 from rmqctl.rules.health import Cause, Health, HealthSettings
 from rmqctl.rules.time_lag import TimeLag
 from rmqctl.watch.health import GroupHealth, HealthWindow
+from rmqctl.watch.items import health_item
 
 MINUTE_MS = 60_000
 A0, A1, B0 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1), MessageQueue("U", "b", 0)
@@ -92,3 +93,13 @@ def test_groups_and_queues_that_are_gone_are_forgotten() -> None:
         (group,) = window.judge(at * MINUTE_MS)
     assert [each.mq for each in group.queues] == [A0]
     assert window.judge(9 * MINUTE_MS) == []
+
+
+def test_messages_that_no_consumer_can_read_are_named_with_the_reason() -> None:
+    window = HealthWindow(5 * MINUTE_MS, HealthSettings())
+    window.add(recorded(0, {A0: (7, 9)}))
+    cut = {MessageQueue("T", "broker-a", 4): 5}
+    (group,) = window.judge(0, {}, {GroupKey("C", "pay"): cut})
+    item = health_item(group, None)
+    assert (item["lag"], item["unreadableMessageCount"]) == (2, 5)
+    assert item["reason"].endswith("; 5 messages in 1 queue that no consumer can read")

@@ -149,3 +149,13 @@ def test_panels_of_the_dashboard_do_not_overlap() -> None:
         }
         assert not taken & cells, panel["title"]
         cells |= taken
+
+
+def test_messages_that_no_consumer_can_read_have_a_series_of_their_own(exporter: Exporter) -> None:
+    window = HealthWindow(5 * MINUTE_MS, HealthSettings())
+    window.add(recorded(0, {A0: (5, 9)}))
+    groups = window.judge(0, {}, {_PAY: {A0._replace(queue_id=4): 3}})
+    exporter.publish(MetricsRound(1, groups))
+    found = _scrape(exporter)
+    assert found["rmqctl_consumer_unreadable_messages"] == {_labels("T"): 3}
+    assert found["rocketmq_consumer_lag_messages"] == {_labels("T"): 4}

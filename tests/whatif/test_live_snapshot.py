@@ -193,6 +193,7 @@ def test_only_requests_that_leave_no_trace_are_sent() -> None:
         Q.GET_TOPIC_STATS_INFO,
         Q.QUERY_CONSUME_TIME_SPAN,
         Q.GET_CONSUMER_RUNNING_INFO,
+        Q.QUERY_CONSUMER_OFFSET,
         Q.GET_BROKER_CONFIG,
         Q.GET_BROKER_RUNTIME_INFO,
         Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,

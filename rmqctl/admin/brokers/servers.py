@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec import Struct
 
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind
-from rmqctl.errors import RemoteProtocolError, RmqctlError, UnreachableError, UsageError
+from rmqctl.errors import NotAskedError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID
 from rmqctl.protocol import headers
@@ -77,4 +75,15 @@ async def fetch_silent_slaves(client: Client) -> list[Failure]:
 
 async def probe_all(client: Client, addresses: tuple[str, ...] | list[str]) -> list[ServerProbe]:
     """Probe servers concurrently; return the results in order."""
-    return list(await asyncio.gather(*(probe_server(client, address) for address in addresses)))
+
+    async def probe(address: str) -> ServerProbe:
+        found = await probe_server(client, address)
+        if isinstance(found.error, NotAskedError):
+            raise found.error  # ends the fan-out
+        return found
+
+    answers = await ask_all(addresses, probe)
+    return [
+        answers.ok[address] if address in answers.ok else ServerProbe(address, error=answers.failed[address])
+        for address in addresses
+    ]

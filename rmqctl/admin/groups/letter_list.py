@@ -12,7 +12,7 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.retention import fetch_retention_ms
 from rmqctl.admin.brokers.tables import fetch_configs, fetch_topic_configs, note_configs
 from rmqctl.admin.messages.time_search import find_first_since
-from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, pick, slave_failures
+from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, pick, slave_failures, unread_brokers
 from rmqctl.admin.topics.stats import fetch_topic_stats
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
@@ -100,6 +100,12 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
         for group, found in held.items():
             if broker.absence is None or may_hold(dead_letter_topic(group), broker.broker_name, client.expectation):
                 found.append(HeldLetters(broker.broker_name, error=error))
+    for broker, table in tables.ok.items():
+        # A slave may not have copied the topic yet.
+        silence = client.silent_masters.get(broker.broker_name)
+        for group, found in held.items() if silence is not None else ():
+            if dead_letter_topic(group) not in table:
+                found.append(HeldLetters(broker.broker_name, error=silence))
     failures += await _add_retention(client, tables.ok, held)
     rows = [GroupLetters(group, tuple(found)) for group, found in held.items()]
     shown = rows if patterns else [row for row in rows if any(each.count != 0 for each in row.held)]
@@ -111,7 +117,7 @@ async def _pick(
 ) -> tuple[str, ...]:
     configs = await fetch_configs(client, {broker.broker_name: broker for broker in tables.ok})
     known = having | {name for table in configs.ok.values() for name in table if not is_system_group(name)}
-    return pick("Group", patterns, known, by_broker_name(tables.failed) | dict(configs.failed))
+    return pick("Group", patterns, known, unread_brokers(client, by_broker_name(tables.failed) | dict(configs.failed)))
 
 
 async def _fetch_held(client: Client, broker: BrokerData, config: TopicConfig, since_ms: int) -> HeldLetters:

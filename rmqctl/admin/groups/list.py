@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.admin.brokers.cluster import fetch_whole_cluster
 from rmqctl.admin.brokers.tables import note_configs
 from rmqctl.admin.groups.rules.backlog import merge_backlogs
-from rmqctl.admin.results import Answers, ask_all, by_broker_name, none_answered, pick, slave_failures
+from rmqctl.admin.results import Answers, ask_all, by_broker_name, none_answered, pick, slave_failures, unread_brokers
 from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
 from rmqctl.errors import NotRegisteredError, RmqctlError
@@ -57,7 +57,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     if patterns:
         # System groups that are named are shown.
         named = {pattern for pattern in patterns if not is_pattern(pattern)}
-        names = set(pick("Group", patterns, names, by_broker_name(tables.failed)))
+        names = set(pick("Group", patterns, names, unread_brokers(client, by_broker_name(tables.failed))))
         shown = sorted(name for name in names if with_system or name in named or not is_system_group(name))
     else:
         shown = sorted(name for name in names if with_system or not is_system_group(name))
@@ -81,8 +81,9 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     held_failures = _held_failures(elsewhere)
     # Any group may have members and offsets on a missing broker, not only those whose members reported it.
     gone = {BrokerData("", each.broker_name or "", {}): each.error for each in held_failures}
+    copied = {BrokerData("", name, {}): error for name, error in client.silent_masters.items()}
     facts = ListFacts(
-        tables.ok, {**tables.failed, **gone}, member_answers, consumed, topic_answers, cut_queues, letters
+        tables.ok, {**tables.failed, **gone, **copied}, member_answers, consumed, topic_answers, cut_queues, letters
     )
     backlogs = {name: facts.backlogs(name) for name in shown}
     aged = {

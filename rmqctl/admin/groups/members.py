@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import Answers, ask_all, ask_any, slave_failures
+from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any, slave_failures
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError
 from rmqctl.model.failure import Failure
@@ -161,7 +161,7 @@ async def fetch_group_members(client: Client, group: str) -> GroupMembers:
     """
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     answers = await ask_any(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
-    connections = {name: found for name, (_, found) in answers.ok.items()}
+    connections = as_reported(client, {name: found for name, (_, found) in answers.ok.items()})
     connected = {name: found for name, found in connections.items() if found is not None and found.members}
     if not connected:
         await require_group(client, group, {name: brokers[name] for name in answers.ok}, answers.failed)
@@ -176,7 +176,7 @@ async def fetch_group_members(client: Client, group: str) -> GroupMembers:
     if not connected:
         proxies, proxy_failures = await find_proxies(client, [brokers[name] for name in answers.ok])
         failures += proxy_failures
-        unseen = unseen_reason(answers.failed.values(), proxies)
+        unseen = unseen_reason([*answers.failed.values(), *client.silent_masters.values()], proxies)
     state = group_state(unseen, has_members=bool(connected))
     failures += [
         Failure(None, f"route of {topic}", error)

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs, fetch_configs_at
-from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, not_found, only_or_failed, pick
+from rmqctl.admin.results import (
+    Answers,
+    ask_all,
+    ask_any,
+    by_broker_name,
+    not_found,
+    only_or_failed,
+    pick,
+    unread_brokers,
+)
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -43,7 +52,7 @@ async def require_group(
 
     stored = await ask_all(tables.ok, has_offsets)
     if not any(stored.ok.values()):
-        require_known(group, tables, {**failed_brokers, **stored.failed})
+        require_known(group, tables, unread_brokers(client, {**failed_brokers, **stored.failed}))
     return tables
 
 
@@ -76,4 +85,4 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
     names = {name for group_names in found.ok.values() for name in group_names if not is_system_group(name)}
     failures = [Failure(broker.broker_name, "names of groups", error) for broker, error in found.failed.items()]
     names |= {pattern for pattern in patterns if not is_pattern(pattern)}
-    return pick("Group", patterns, names, by_broker_name(found.failed)), failures
+    return pick("Group", patterns, names, unread_brokers(client, by_broker_name(found.failed))), failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -31,6 +32,8 @@ from rmqctl.rules.lite_topics import bound_topic
 from .ages import GroupAges
 from .letters import LetterCount, LetterCounts
 from .tables import GroupTables
+
+_T = TypeVar("_T")
 
 # Min and max by queue id, by broker and topic.
 _TopicAnswers = Answers[tuple[BrokerData, str], Mapping[int, TopicOffset]]
@@ -93,6 +96,11 @@ class ListFacts(Struct, frozen=True):
     cut_queues: Answers[MessageQueue, TopicOffset]
     letters: LetterCounts
 
+    @property
+    def copies(self) -> frozenset[str]:
+        """The brokers whose slave answered: they are in `tables` and in `failed`. What is not there may exist."""
+        return frozenset(each.broker_name for each in self.tables) & {each.broker_name for each in self.failed}
+
     def connected(self, name: str) -> list[GroupConnections]:
         """Return the connections on each broker with members."""
         return _connected(name, self.tables, self.members)
@@ -131,6 +139,8 @@ class ListFacts(Struct, frozen=True):
             seen = self.members.ok.get((broker, name))
             if (broker, name) in self.members.failed or (seen is not None and seen.members):
                 continue
+            if broker.broker_name in self.copies:
+                continue
             for topic in topics:
                 config = (table.topics or {}).get(topic)
                 if config is not None and config.is_readable and config.read_queue_count > 0:
@@ -160,6 +170,7 @@ class ListFacts(Struct, frozen=True):
             offsets=table.offsets.get(name, {}).get(topic, {}),
             queues=queues,
             config=table.topics.get(topic) if table.topics is not None else None,
+            is_copy=broker.broker_name in self.copies,
             reason=None if queues is not None else reason_of([self.topics.failed[broker, topic]]),
             cut_queues={
                 mq.queue_id: self.cut_queues.ok[mq]
@@ -172,11 +183,16 @@ class ListFacts(Struct, frozen=True):
         """Return whether offsets are stored for queues that do not exist and have no unread messages."""
         for broker, table in self.tables.items():
             stored = table.offsets.get(name, {})
-            for topic, queue_id in find_leftovers(stored, table.topics) if table.topics is not None else ():
+            is_known = table.topics is not None and broker.broker_name not in self.copies
+            for topic, queue_id in find_leftovers(stored, table.topics or {}) if is_known else ():
                 queue = self.cut_queues.ok.get(MessageQueue(topic, broker.broker_name, queue_id))
                 if queue is None or not count_unread(queue, stored[topic][queue_id]):
                     return True
         return False
+
+
+def _reported(found: Mapping[str, _T | None], facts: ListFacts) -> dict[str, _T | None]:
+    return {name: value for name, value in found.items() if value is not None or name not in facts.copies}
 
 
 def _connected(
@@ -244,8 +260,8 @@ def summarise(
         time_lag_ms=time_lag_ms,
         is_age_asked=ages.is_asked(name) or not lag,
         unreadable_count=backlog.unreadable_count,
-        connections={broker.broker_name: facts.members.ok.get((broker, name)) for broker in tables},
-        configs={broker.broker_name: table.configs.get(name) for broker, table in tables.items()},
+        connections=_reported({each.broker_name: facts.members.ok.get((each, name)) for each in tables}, facts),
+        configs=_reported({each.broker_name: table.configs.get(name) for each, table in tables.items()}, facts),
         backlogs=backlogs,
         has_leftovers=facts.has_leftovers(name),
         closed_brokers=facts.closed_brokers(name),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import all_failed, failed_by_name, not_found, slave_failures
+from rmqctl.admin.results import all_failed, failed_by_name, not_found, slave_failures, unread_brokers
 from rmqctl.admin.topics.queues import QueueChoice, chosen_queues, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_silent_servers
@@ -105,9 +105,8 @@ async def _find_by_id(
             raise failures[0].error
         if owner is not None:
             hint = "If it is a unique key, give its topic with --topic; otherwise the message may have been deleted."
-            raise NotFoundError(
-                f"A message at offset {offset_id and offset_id.commit_log_offset} of", address, hint=hint
-            )
+            what = f"A message at offset {offset_id and offset_id.commit_log_offset} of"
+            raise not_found(NotFoundError(what, address, hint=hint), unread_brokers(client, {}))
         if offset_id is not None and (unread := await find_silent_servers(client)):
             gone = not_found(NotFoundError(f"Message {text}: its broker", address), unread)
             raise gone.reworded(gone.sentence, hint="If it is a unique key, give its topic with --topic.")
@@ -163,7 +162,7 @@ async def find_by_offset(client: Client, topic: str, queue: QueueChoice, first_o
         raise failures[0].error
     span = spans[0]
     if not span.min_offset <= first_offset < span.max_offset:
-        raise NotFoundError(f"Offset {first_offset} of", str(span.mq), hint=_range_hint(span))
+        raise _no_offset(client, first_offset, span)
     lookup = LookupReport()
 
     def unreadable(queue_offset: int, error: RmqctlError) -> None:
@@ -178,8 +177,13 @@ async def find_by_offset(client: Client, topic: str, queue: QueueChoice, first_o
     lookup.found.sort(key=lambda found: found.queue_offset)
     lookup.failures += slave_failures(client)
     if not lookup.found:
-        raise NotFoundError(f"Offset {first_offset} of", str(span.mq), hint=_range_hint(span))
+        raise _no_offset(client, first_offset, span)
     return lookup
+
+
+def _no_offset(client: Client, offset: int, span: QueueSpan) -> RmqctlError:
+    error = NotFoundError(f"Offset {offset} of", str(span.mq), hint=_range_hint(span))
+    return not_found(error, unread_brokers(client, {}))
 
 
 def _range_hint(span: QueueSpan) -> str:

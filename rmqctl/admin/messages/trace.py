@@ -21,6 +21,7 @@ from rmqctl.protocol.message_id import decode_unique_key
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.trace import decode_trace
 from rmqctl.text.times import iso_time, month_times_ms
+from rmqctl.text.words import counted
 
 from .filter import MessageFilter
 from .index import find_indexed
@@ -61,17 +62,19 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
         raise all_failed(failure.error for failure in indexed.failures)
     records: list[TraceRecord] = []
     unreadable_count = 0
+    broken: list[Failure] = []
     for found in indexed.found:
-        if found.message is None:
-            continue
-        read, count = _decode(found.message)
+        read, count = ([], 1) if found.message is None else _decode(found.message)
         unreadable_count += count
+        if count:
+            unreadable = RemoteProtocolError(f"{counted(count, 'trace record')} of this message cannot be read.")
+            broken.append(Failure(found.mq.broker_name, f"offset {found.queue_offset} of {found.mq}", unreadable))
         records += [record for record in read if wanted in (record.msg_id, *split_keys(record.keys))]
     steps = trace_steps(records)
     silent = {failure.broker_name for failure in indexed.failures}
     born_at_ms = _born_at_ms(wanted, steps, client.clock.now_ms())
     gaps = [gap for gap in await _find_gaps(client, route, born_at_ms) if gap.broker_name not in silent]
-    failures = (*indexed.failures, *gaps, *slave_failures(client))
+    failures = (*indexed.failures, *broken, *gaps, *slave_failures(client))
     if not records and not failures:
         hint = f"{_ENABLE}, try again in some seconds, or give another topic with --trace-topic."
         error = NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)

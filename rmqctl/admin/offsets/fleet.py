@@ -26,6 +26,7 @@ from rmqctl.admin.results import (
     only_or_failed,
     pick,
     slave_failures,
+    unread_brokers,
 )
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError, UnreachableError
@@ -40,6 +41,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.text.wildcards import is_pattern, matching
 from rmqctl.text.words import counted
 
+from .cut_queues import read_cut_queues
 from .group import fetch_view, find_hidden
 from .reading import BrokerView, GroupProgress, GroupReading, conclude
 from .retry_topics import with_retry_topics
@@ -98,7 +100,7 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
     if found.names:
         only_or_failed(answers)
     if topics:
-        pick("Topic", topics, reader.seen_topics, found.tables.failed)
+        pick("Topic", topics, reader.seen_topics, unread_brokers(client, found.tables.failed))
     read = {name: conclude(name, reading) for name, reading in answers.ok.items() if reading is not None}
     return FleetProgress(
         groups=tuple(read.values()),
@@ -129,7 +131,7 @@ async def _find(client: Client, groups: Sequence[str]) -> _Found:
     if groups:
         # A named group that does not exist, or is a system group, is handled when it is read.
         names |= {name for name in groups if not is_pattern(name)}
-        names = set(pick("Group", groups, names, failed))
+        names = set(pick("Group", groups, names, unread_brokers(client, failed)))
     return _Found(brokers, tables, tuple(sorted(names)), failures)
 
 
@@ -170,7 +172,13 @@ class _Reader:
         if topics and not reading.topics:
             return None
         await self._find_routes(reading)
-        await asyncio.gather(self._ask_topics(reading), self._settle(group, reading), self._ask_proxies(reading))
+        await asyncio.gather(
+            self._ask_topics(reading),
+            self._settle(group, reading),
+            self._ask_proxies(reading),
+            read_cut_queues(self._client, group, reading, reading.topics),
+        )
+        reading.silent_masters = dict(self._client.silent_masters)
         reading.hidden = find_hidden(self._client, reading)
         note_held(self._client, reading.orphans())
         return reading

@@ -14,7 +14,7 @@ from rmqctl.admin.brokers.retention import fetch_retention_ms
 from rmqctl.admin.groups.held_queues import note_held
 from rmqctl.admin.groups.members import fetch_connections, fetch_running_infos, find_proxies
 from rmqctl.admin.groups.names import fetch_matching_groups, require_group
-from rmqctl.admin.results import ask_all, ask_any, of_matching, pick, slave_failures
+from rmqctl.admin.results import ask_all, ask_any, of_matching, pick, slave_failures, unread_brokers
 from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
@@ -28,6 +28,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import reason_of
 from rmqctl.text.wildcards import is_pattern
 
+from .cut_queues import read_cut_queues
 from .reading import BrokerView, GroupProgress, GroupReading, conclude
 from .retry_topics import with_retry_topics
 from .stored import fetch_stored_offsets
@@ -95,7 +96,7 @@ async def read_group(
         names = [topic for topic in names if topic in known_topics]
         if not names and not patterns:
             raise NotFoundError("Topic", topics[0])
-    picked = pick("Topic", patterns, known_topics, reading.failed_brokers) if patterns else ()
+    picked = pick("Topic", patterns, known_topics, unread_brokers(client, reading.failed_brokers)) if patterns else ()
     reading.topics = frozenset([*names, *picked] if topics else known_topics)
     await _find_routes(client, reading, wanted_routes)
     await asyncio.gather(
@@ -103,6 +104,7 @@ async def read_group(
         *([] if patterns or only_consumed else [_ask_members(client, group, reading)]),
         _ask_retention(client, reading),
         _ask_proxies(client, reading),
+        read_cut_queues(client, group, reading, reading.topics, is_probing=True),
     )
     new_topics = _topics_of_members(reading) - reading.topics
     if new_topics and not topics:
@@ -110,6 +112,8 @@ async def read_group(
         reading.topics |= new_topics
         await _find_routes(client, reading, list(reading.routes.values()))
         await _ask_topics(client, group, reading, new_topics)
+        await read_cut_queues(client, group, reading, new_topics, is_probing=True)
+    reading.silent_masters = dict(client.silent_masters)
     reading.hidden = find_hidden(client, reading)
     note_held(client, reading.orphans())
     reading.failures += slave_failures(client)
@@ -120,6 +124,7 @@ def find_hidden(client: Client, reading: GroupReading) -> dict[str, Unknown]:
     """Return by topic why it may have queues without a row; the key "" means topics whose names are unknown.
 
     The memory of the cluster excludes topics that a missing broker does not have; routes do so for a silent broker.
+    A slave may lack topics, offsets and the last messages.
     """
     missing = {name: error for name, error in reading.failed_brokers.items() if isinstance(error, NotRegisteredError)}
     errors = {topic: [error] for topic, error in reading.unrouted.items()}
@@ -129,8 +134,18 @@ def find_hidden(client: Client, reading: GroupReading) -> dict[str, Unknown]:
         )
     if not reading.asked_topics:
         errors[""] = [*reading.failed_brokers.values()]
+    copied = dict.fromkeys(
+        (
+            topic
+            for topic in sorted(reading.topics)
+            if any(reading.has_queues(topic, name) for name in reading.silent_masters)
+        ),
+        Unknown.SLAVE_ANSWERED,
+    )
+    if reading.silent_masters and not reading.asked_topics:
+        copied[""] = Unknown.SLAVE_ANSWERED
     held = {mq.topic: Unknown.BROKER_NOT_REGISTERED for mq in reading.orphans()}
-    return {topic: reason_of(failed) for topic, failed in errors.items() if failed} | held
+    return copied | {topic: reason_of(failed) for topic, failed in errors.items() if failed} | held
 
 
 def _topics_of_members(reading: GroupReading) -> frozenset[str]:

@@ -51,7 +51,7 @@ async def peek_group(
         fetch_spans(client, route, queues), _fetch_offsets(client, route, group, queues)
     )
     if not offsets or not spans:
-        raise all_failed(failure.error for failure in (*offset_failures, *failures))
+        raise all_failed(failure.error for failure in (*offset_failures, *failures, *slave_failures(client)))
     if all(offset is None for offset in offsets.values()):
         failed = {failure.broker_name or "": failure.error for failure in offset_failures}
         # Brokers without the topic may know the group.

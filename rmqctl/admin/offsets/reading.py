@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
+from rmqctl.admin.groups.rules.backlog import count_unread
 from rmqctl.admin.results import Answers
 from rmqctl.errors import BrokerError, NotRegisteredError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
@@ -19,7 +20,7 @@ from rmqctl.model.group import (
     RunningInfo,
 )
 from rmqctl.model.names import RETRY_PREFIX, is_pop_retry_topic
-from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
+from rmqctl.model.progress import CutQueue, QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
@@ -36,8 +37,9 @@ class GroupProgress(Struct, frozen=True):
 
     `client_ids` are those seen on all brokers. `unseen_reason` is why there may be others although none was seen.
     `consume_tps` is None when a broker did not answer. `notes` are sentences for people about what the numbers cannot
-    show. `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the messages in
-    queues that no consumer can read; these queues have no rows. `hidden` is by topic why it may have queues without a
+    show. `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the unread
+    messages in queues that no consumer can read, and `cut` are those with a stored offset; these queues have no rows.
+    `hidden` is by topic why it may have queues without a
     row; the key "" means topics whose names are unknown.
     """
 
@@ -53,6 +55,7 @@ class GroupProgress(Struct, frozen=True):
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
     unreadable: Mapping[MessageQueue, int] = {}
+    cut: tuple[CutQueue, ...] = ()
     hidden: Mapping[str, Unknown] = {}
 
     @property
@@ -85,8 +88,9 @@ class GroupReading(Struct):
     """Everything that was read, by queue, broker name or client id. `stored` are offsets that were read separately.
 
     `failed_bounds` and `failed_ages` are, by broker and topic, why min and max offsets and message ages are missing;
-    `failed_stored` why stored offsets are. `unrouted` is by topic why its route could not be read. `hidden` is as in
-    GroupProgress.
+    `failed_stored` why stored offsets are. `silent_masters` are, by broker, why a slave answered. `cut` are queues with
+    a stored offset that no consumer can read; brokers in `closed_tables` do not allow this account to find them.
+    `unrouted` is by topic why its route could not be read. `hidden` is as in GroupProgress.
     """
 
     views: Mapping[str, BrokerView]
@@ -103,6 +107,9 @@ class GroupReading(Struct):
     failed_bounds: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
     failed_ages: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
     failed_stored: dict[str, RmqctlError] = field(default_factory=dict)
+    silent_masters: Mapping[str, RmqctlError] = field(default_factory=dict)
+    cut: dict[MessageQueue, CutQueue] = field(default_factory=dict)
+    closed_tables: set[str] = field(default_factory=set)
     proxies: Proxies = Proxies.ABSENT
     unrouted: dict[str, RmqctlError] = field(default_factory=dict)
     hidden: Mapping[str, Unknown] = field(default_factory=dict)
@@ -113,6 +120,15 @@ class GroupReading(Struct):
         return route is not None and any(
             data.broker_name == broker_name for data in (*route.queue_data, *route.missing)
         )
+
+    @property
+    def unheard(self) -> dict[str, RmqctlError]:
+        """The brokers that may see more members than was read, and why."""
+        return {**self.silent_masters, **self.failed_brokers}
+
+    def unseen_reason(self) -> Unknown | None:
+        """Return why the group may have members although no broker reports any, None when it cannot."""
+        return unseen_reason(self.unheard.values(), self.proxies)
 
     def connections(self) -> list[GroupConnections]:
         """Return the connections on each broker with members."""
@@ -136,13 +152,13 @@ class GroupReading(Struct):
         return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
 
     def unreadable(self) -> dict[MessageQueue, int]:
-        """Return the number of messages by queue, for queues that no consumer can read."""
-        return {
-            mq: offsets.message_count
-            for mq, offsets in sorted(self.topic_offsets.items())
-            if mq.topic in self.topics
-            if offsets.message_count and is_unreadable(mq, self.routes.get(mq.topic))
+        """Return the number of unread messages by queue, for queues that no consumer can read."""
+        counts = {
+            mq: count_unread(ends, self.cut[mq].consumer_offset if mq in self.cut else ends.min_offset)
+            for mq, ends in sorted(self.topic_offsets.items())
+            if mq.topic in self.topics and is_unreadable(mq, self.routes.get(mq.topic))
         }
+        return {mq: count for mq, count in counts.items() if count}
 
     def closed_brokers(self) -> dict[str, tuple[str, ...]]:
         """Return by topic the brokers where its permission does not allow reads."""
@@ -177,7 +193,7 @@ def conclude(group: str, reading: GroupReading) -> GroupProgress:
     """Compute the rows from the facts that were read."""
     connected = reading.connections()
     client_ids = {member.client_id for item in connected for member in item.members}
-    unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
+    unseen = reading.unseen_reason()
     state = group_state(unseen, has_members=bool(client_ids))
     is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
     is_pop = (
@@ -206,6 +222,7 @@ def conclude(group: str, reading: GroupReading) -> GroupProgress:
         failures=(*(_counted(failure, rows) for failure in reading.failures), *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
         unreadable=reading.unreadable(),
+        cut=tuple(reading.cut.values()),
         hidden=reading.hidden,
     )
 
@@ -242,6 +259,9 @@ def _notes(reading: GroupReading, *, is_broadcasting: bool, is_pop: bool) -> lis
         notes.append(f"Topics without read permission, from which nothing is consumed: {text}.")
     if reading.proxies is Proxies.PRESENT and not reading.connections():
         notes.append("Proxies are connected to this cluster; brokers do not see members that connect through them.")
+    if reading.closed_tables:
+        text = listed(sorted(reading.closed_tables))
+        notes.append(f"Queues that no consumer can read are unknown at {text}: this account may not list all offsets.")
     notes += [
         f"{topic} is a static topic: the rows are its physical queues."
         for topic, route in sorted(reading.routes.items())
@@ -253,10 +273,11 @@ def _notes(reading: GroupReading, *, is_broadcasting: bool, is_pop: bool) -> lis
 def _is_unused_retry_queue(mq: MessageQueue, reading: GroupReading) -> bool:
     """Return whether this is a retry queue that never had a message or an offset; mqadmin omits those too."""
     view = reading.views.get(mq.broker_name)
-    if view is None or not mq.topic.startswith(RETRY_PREFIX) or mq in view.stats.queues:
+    if view is None or mq.broker_name in reading.silent_masters or mq in view.stats.queues:
         return False
     offsets = reading.topic_offsets.get(mq)
-    return reading.stored.get(mq) is None and (offsets is None or offsets.max_offset == 0)
+    is_unused = reading.stored.get(mq) is None and (offsets is None or offsets.max_offset == 0)
+    return mq.topic.startswith(RETRY_PREFIX) and is_unused
 
 
 def _read_queue(mq: MessageQueue, reading: GroupReading, *, has_members: bool) -> QueueReading:
@@ -277,10 +298,7 @@ def _read_queue(mq: MessageQueue, reading: GroupReading, *, has_members: bool) -
     if consumer_offset is None:
         consumer_offset = reading.stored.get(mq)
         if consumer_offset is None:
-            is_none = mq in reading.stored
-            reasons["consumerOffset"] = (
-                Unknown.NEVER_COMMITTED if is_none else _reason(reading.failed_stored.get(mq.broker_name))
-            )
+            reasons["consumerOffset"] = _no_offset(mq, reading)
     place = mq.broker_name, mq.topic
     if offsets is None:
         reasons["minOffset"] = _reason(reading.failed_bounds.get(place))
@@ -332,6 +350,13 @@ def _read_queue(mq: MessageQueue, reading: GroupReading, *, has_members: bool) -
     )
 
 
+def _no_offset(mq: MessageQueue, reading: GroupReading) -> Unknown:
+    """Return why a queue on a broker that answered has no stored offset. A slave may just not have copied it yet."""
+    if mq.broker_name in reading.silent_masters:
+        return Unknown.SLAVE_ANSWERED
+    return Unknown.NEVER_COMMITTED if mq in reading.stored else _reason(reading.failed_stored.get(mq.broker_name))
+
+
 def _reason(error: RmqctlError | None) -> Unknown:
     """Return why something was not read; a broker that answers with an error has not reported it."""
     return Unknown.NOT_REPORTED if error is None or isinstance(error, BrokerError) else reason_of([error])
@@ -371,6 +396,5 @@ def _owners(
         behind = reading.proxies is Proxies.PRESENT
         reasons["clientId"] = Unknown.BEHIND_PROXY if behind else Unknown.NOT_ASSIGNED
     elif not owners:
-        unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
-        reasons["clientId"] = unseen or Unknown.NO_MEMBERS
+        reasons["clientId"] = reading.unseen_reason() or Unknown.NO_MEMBERS
     return tuple(owners), held

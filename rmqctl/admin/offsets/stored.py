@@ -21,9 +21,19 @@ async def fetch_stored_offsets(
 ) -> dict[MessageQueue, int | None]:
     """Return the stored offset of each queue on one broker, None without one.
 
+    Queues that only a slave reports to have none are left out: the master may have one.
+
     5.x is asked queue by queue (QUERY_CONSUMER_OFFSET); 4.9 also answers 0 without an offset, so its whole table is
     read instead. `version` is the broker's, if already known. Raises the errors of Client.ask_broker().
     """
+    found = await _ask_all(client, broker, group, queues, version)
+    is_copy = broker.broker_name in client.silent_masters
+    return {mq: offset for mq, offset in found.items() if offset is not None or not is_copy}
+
+
+async def _ask_all(
+    client: Client, broker: BrokerData, group: str, queues: Sequence[MessageQueue], version: int | None
+) -> dict[MessageQueue, int | None]:
     if version is not None and version < V5_0_0:
         return await _from_table(client, broker, group, queues)
     answers = await asyncio.gather(*(_ask(client, broker, group, mq) for mq in queues))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_topic_configs, note_configs
-from rmqctl.admin.results import ask_all, ask_any, by_broker_name, pick, slave_failures
+from rmqctl.admin.results import as_reported, ask_all, ask_any, by_broker_name, pick, slave_failures
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.errors import BrokerError
@@ -89,7 +89,7 @@ async def fetch_topic_list(
             kind=kind_of(topic, own),
             at_name_server=topic in at_name_server,
             configs=configs[topic],
-            is_whole=not tables.failed,
+            is_whole=not (tables.failed or client.silent_masters),
             findings=tuple(
                 _findings(configs[topic], topic in at_name_server, disagreeing.get(topic, ()), is_missing=topic in lost)
             ),
@@ -131,7 +131,7 @@ async def _compare_routes(
         failures.append(Failure(None, "routes of topics", others[0]))
     found = {}
     for topic, route in routes.ok.items():
-        configs = {broker.broker_name: table.get(topic) for broker, table in tables.items()}
+        configs = as_reported(client, {broker.broker_name: table.get(topic) for broker, table in tables.items()})
         differing = compare_with_route(configs, {data.broker_name: data for data in route.queue_data})
         found[topic] = sorted(set(differing.values()))
     return found

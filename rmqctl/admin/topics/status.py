@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_configs
-from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, not_found, slave_failures
+from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any, by_broker_name, not_found, slave_failures
 from rmqctl.admin.rules.retry_topics import owner_of_retry_topic
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_silent_servers
@@ -126,7 +126,7 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         topic=topic,
         queues=tuple(sorted(queues, key=lambda row: row.mq)),
         brokers=tuple(sorted(brokers, key=lambda item: item.broker_name)),
-        findings=tuple(_findings(answers, queues, in_route, route)),
+        findings=tuple(_findings(client, answers, queues, in_route, route)),
         failures=(*failures, *slave_failures(client)),
         is_static=route is not None and route.is_static,
         retry_group=await _fetch_retry_group(client, topic, reported) if is_unread else None,
@@ -222,13 +222,14 @@ def _broker_topic(name: str, report: _Report, in_route: Mapping[str, QueueData])
 
 
 def _findings(
+    client: Client,
     answers: Answers[BrokerData, _Report | None],
     queues: list[QueueStatus],
     in_route: Mapping[str, QueueData],
     route: TopicRoute | None,
 ) -> list[TopicFinding]:
     reported = {broker.broker_name: found for broker, found in answers.ok.items()}
-    configs = {name: None if found is None else found.config for name, found in reported.items()}
+    configs = as_reported(client, {name: None if found is None else found.config for name, found in reported.items()})
     found = config_findings(config for config in configs.values() if config is not None)
     if route is not None and route.missing:
         found.insert(0, TopicFinding.BROKER_MISSING)

@@ -12,6 +12,7 @@ from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
+from rmqctl.model.names import is_system_topic
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
@@ -39,9 +40,12 @@ class TargetQueues:
         """Return the queues of a topic that accept messages now, each with the address of its master.
 
         Brokers that failed are skipped unless all failed. Raises NotFoundError for a topic that does not exist,
-        RefusedError if no queue is writable, or if every broker would turn retries into dead letters;
-        NotAuthorisedError or UnreachableError if no broker reports the ends of its queues.
+        RefusedError for RocketMQ's own topics, if no queue is writable, or if every broker would turn retries into dead
+        letters; NotAuthorisedError or UnreachableError if no broker reports the ends of its queues.
         """
+        if is_system_topic(topic):
+            sentence = f"{topic} is a system topic of RocketMQ, to which rmqctl does not send."
+            raise RefusedError(sentence, hint="Send these dead letters elsewhere: to the retry topic, or --to-topic.")
         failed = {name for known, name in self._failed if known == topic}
         try:
             route = await self._routes.route(topic, again=bool(failed))

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.changes.groups.rules.dead_letter_permission import is_permission_change
+from rmqctl.changes.offsets.rules.skips import may_older_skip
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
@@ -100,6 +101,7 @@ class _Document(Struct, frozen=True, rename="camel"):
     filters: dict[str, tuple[str, ...]] = {}
     configured_at: tuple[str, ...] = ()
     takes_offsets: bool | None = None
+    may_skip: bool | None = None
     plan_id: str = ""
     plan_sha256: str = ""
     started_at_ms: int = 0
@@ -166,6 +168,9 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             filters=document.filters,
             configured_at=document.configured_at,
             takes_offsets=_is_with_offsets(document) if document.takes_offsets is None else document.takes_offsets,
+            may_skip=may_older_skip(document.operation, document.asked)
+            if document.may_skip is None
+            else document.may_skip,
         ),
         document.sha256,
     )

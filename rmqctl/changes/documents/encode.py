@@ -44,6 +44,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "filters": {topic: list(expressions) for topic, expressions in sorted(plan.filters.items())},
         "configuredAt": list(plan.configured_at),
         "takesOffsets": plan.takes_offsets,
+        "maySkip": plan.may_skip,
         "topics": [
             {"topic": topic, "brokerName": broker_name, "readQueueNums": count}
             for (topic, broker_name), count in sorted(plan.read_queue_counts.items())

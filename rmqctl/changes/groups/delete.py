@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from rmqctl.admin.groups.config import recreates_deleted_groups
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
-from rmqctl.changes.groups.rules.names import require_no_system_group
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
@@ -24,10 +23,9 @@ async def plan_group_deletion(
 ) -> PlanReport:  # fmt: skip
     """Return the plan that deletes a group at these brokers; at all if none is named.
 
-    Raises UsageError for one of RocketMQ's own groups, NotFoundError for a group that does not exist, RefusedError for
-    a group that has or may have members, and what find_config raises.
+    Raises NotFoundError for a group that does not exist, RefusedError for a group that has or may have members, and
+    what find_config raises.
     """
-    require_no_system_group(group)
     found = await find_config(client, group, broker_names)
     _require_there(found, with_offsets=with_offsets)
     require_no_members(found, found.brokers, assume_offline=assume_offline)

@@ -17,7 +17,7 @@ from rmqctl.changes.groups.rules.fields import (
     is_taken_over,
     setting_words,
 )
-from rmqctl.changes.groups.rules.names import require_new_name, require_no_system_group
+from rmqctl.changes.groups.rules.names import require_new_name
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
@@ -68,7 +68,6 @@ async def plan_update(client: Client, request: ConfigRequest) -> PlanReport:
     Raises UsageError for a field that a broker does not know, NotFoundError for a group that does not exist, and what
     find_config raises.
     """
-    require_no_system_group(request.group)
     found = await find_config(client, request.group, request.broker_names)
     there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
     if not there:

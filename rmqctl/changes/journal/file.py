@@ -11,7 +11,7 @@ import msgspec
 
 from rmqctl.errors import UsageError
 from rmqctl.state.database import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
-from rmqctl.state.folder import STATE_HINT, state_folder, unusable
+from rmqctl.state.folder import JOURNAL, STATE_HINT, state_folder, unusable
 
 from .rows import ADD_RECONSUMED, ADD_RETURNS, FORMAT, RECONSUMED, TABLES
 
@@ -38,7 +38,7 @@ class JournalFile:
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         """Run the body as one transaction; its writes are on the disk at the end."""
-        path = state_folder(create=write) / "journal.db" if self._path is None else self._path
+        path = state_folder(create=write) / JOURNAL if self._path is None else self._path
         try:
             connection = self._open(path, write=write)
             if connection is None:

@@ -20,6 +20,7 @@ from rmqctl.changes.offsets.rules.drift import (
 )
 from rmqctl.changes.offsets.rules.reset import item_today
 from rmqctl.changes.offsets.rules.route import choose_route
+from rmqctl.changes.offsets.rules.skips import SKIPS, describe_skips
 from rmqctl.changes.plan_parts import stale
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, StaleError
@@ -118,9 +119,10 @@ def _today(plan: Plan, found: FoundGroup) -> Plan:
         for item in plan.items
     )
     ahead = describe_ahead(items, [found.rows[item.mq] for item in items if item.mq in found.rows])
-    others = [item for item in plan.consequences if item.code != CLIENTS_AHEAD]
+    others = [item for item in plan.consequences if item.code not in (CLIENTS_AHEAD, SKIPS)]
+    skips = describe_skips(items, may_skip=plan.may_skip)
     filters = narrowing(found.filters, {item.mq.topic for item in items})
-    return replace(plan, items=items, consequences=(*others, *ahead), filters=filters)
+    return replace(plan, items=items, consequences=(*skips, *others, *ahead), filters=filters)
 
 
 def _is_awaiting(item: PlanItem, found: FoundGroup) -> bool:

@@ -43,6 +43,8 @@ _HEADING_HINT = (
 class OffsetEntry(Struct, frozen=True, gc=False):
     """One queue and its offset, None if none is stored or it was not read; in the latter case `unread` says why.
 
+    `is_readable`: false for a queue that no consumer could read when the file was written.
+
     `broker_name`: None for a bare partition. `line`: None in JSON, where items are numbered instead.
     """
 
@@ -52,6 +54,7 @@ class OffsetEntry(Struct, frozen=True, gc=False):
     offset: int | None
     line: int | None
     unread: str | None = None
+    is_readable: bool = True
 
 
 class OffsetFile(Struct, frozen=True):
@@ -143,7 +146,8 @@ def _queue_name(entry: OffsetEntry) -> str:
 
 _COMMENT = "# not read: "
 # Failures that are about stored offsets, or hide queues; with others (ages, retention) a file is complete.
-_OF_OFFSETS = ("offsets", "stored offsets", "route of", "names of topics")
+_BY_SLAVE = "master, its slave answered"
+_OF_OFFSETS = ("offsets", "stored offsets", "all stored offsets", "route of", "names of topics", _BY_SLAVE)
 
 
 def not_read_words(broker_name: str | None, what: str, sentence: str) -> str | None:
@@ -182,6 +186,7 @@ class _Item(Struct, frozen=True, rename="camel", gc=False):
     queue_id: int
     consumer_offset: int | None
     group: str | None = None
+    is_readable: bool = True
     reasons: dict[str, str] = {}
 
 
@@ -216,15 +221,24 @@ def _read_json(data: bytes) -> OffsetFile:
 
 
 def _json_entries(document: _Document) -> Iterator[_Found]:
+    copies = {error.broker_name for error in document.errors if error.what == _BY_SLAVE}
     for number, item in enumerate(document.items, 1):
         reason = item.reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
         unread = None
+        if item.consumer_offset is None and item.broker_name in copies:
+            # A slave without an offset does not say that none is stored.
+            reason = Unknown.SLAVE_ANSWERED
         if item.consumer_offset is None and reason != Unknown.NEVER_COMMITTED:
             unread = f"not read when the file was made ({reason})"
         _require_between(item.queue_id, "queue", _MAX_QUEUE_ID, f"Item {number}")
         if item.consumer_offset is not None:
             _require_between(item.consumer_offset, "offset", _MAX_OFFSET, f"Item {number}")
-        yield item.group, OffsetEntry(item.topic, item.broker_name, item.queue_id, item.consumer_offset, None, unread)
+        yield (
+            item.group,
+            OffsetEntry(
+                item.topic, item.broker_name, item.queue_id, item.consumer_offset, None, unread, item.is_readable
+            ),
+        )
 
 
 def _one_based(message: str) -> str:

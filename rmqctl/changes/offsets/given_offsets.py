@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,8 @@ from rmqctl.model.plan import Consequence
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.rules.file_claims import require_fit
-from rmqctl.text.words import listed
+from rmqctl.rules.readable_queues import unreadable_words
+from rmqctl.text.words import agreeing, counted, listed
 
 from .files import OffsetEntry, OffsetFile
 from .group_lookup import find_group
@@ -62,7 +63,14 @@ async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) ->
         offsets=given,
         unread={mq: reasons[mq.broker_name] for mq in rows if mq.broker_name in reasons},
         failures=tuple(replace(each, what=f"{each.what} of group {group}") for each in found.failures),
+        consequences=tuple(_not_copied(group, found.unreadable)),
     )
+
+
+def _not_copied(group: str, unreadable: Mapping[MessageQueue, int]) -> Iterator[Consequence]:
+    if unreadable:
+        words = unreadable_words(unreadable, f"Group {group} has ")
+        yield Consequence("UNREADABLE_QUEUES", f"{words}; their offsets are not copied.")
 
 
 async def offsets_of_file(
@@ -85,7 +93,9 @@ async def offsets_of_file(
         if place.is_readable
     }
     gone = {broker.broker_name for broker in (await client.cluster()).missing}
-    resolved = resolve_brokers([entry for entry in entries if entry.topic in routes], counts, gone)
+    # The file says that no consumer could read these. Unless that has changed, nothing would start from their offsets.
+    cut = [entry for entry in entries if _is_cut(entry, counts)]
+    resolved = resolve_brokers([each for each in entries if each.topic in routes and each not in cut], counts, gone)
     unread = {mq: entry.unread for mq, entry in resolved.items() if entry.unread}
     for entry in entries:
         if (error := missing.get(entry.topic)) is not None:
@@ -96,7 +106,21 @@ async def offsets_of_file(
     lacking = [str(choice) for choice in queues if not any(choice.has(mq) for mq in (*given, *unread))]
     hint = "Name its queues with --queue, or leave --queue out."
     require_fit("The file", "queue", [str(mq) for mq in (*given, *unread)], lacking, hint=hint)
-    return GivenOffsets(tuple(sorted(routes)), given, unread, *_not_whole(file))
+    failures, consequences = _not_whole(file)
+    return GivenOffsets(tuple(sorted(routes)), given, unread, failures, (*consequences, *_left_out(cut)))
+
+
+def _is_cut(entry: OffsetEntry, counts: Mapping[tuple[str, str], int]) -> bool:
+    count = counts.get((entry.topic, entry.broker_name or ""))
+    return not entry.is_readable and count is not None and entry.queue_id >= count
+
+
+def _left_out(cut: Sequence[OffsetEntry]) -> Iterator[Consequence]:
+    if cut:
+        names = [f"{entry.topic}@{entry.broker_name}:{entry.queue_id}" for entry in cut]
+        queues, are = counted(len(cut), "queue"), agreeing(len(cut), "is")
+        text = f"{queues} that no consumer can read {are} left out: {listed(names)}."
+        yield Consequence("UNREADABLE_QUEUES", text)
 
 
 async def _find_routes(

@@ -14,7 +14,7 @@ from rmqctl.admin.offsets.retry_topics import find_retry_topics
 from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.changes.offsets.rules.route import GroupSituation
-from rmqctl.changes.plan_parts import GROUPS
+from rmqctl.changes.plan_parts import GROUPS, WAITING
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, NotFoundError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -40,7 +40,7 @@ class FoundGroup(Struct, frozen=True):
     `known_topics` are those that brokers list for the group. `offsets` are the stored ones, None if none is stored; a
     queue whose offset could not be read is not in it. `unsettled` are brokers that did not report whether they reset by
     themselves. `filters` are the members' subscriptions, by topic; `unheard` are, in words, members that did not report
-    theirs.
+    theirs. `unreadable` counts the unread messages in queues that no consumer can read; a change leaves them alone.
     """
 
     situation: GroupSituation
@@ -56,6 +56,7 @@ class FoundGroup(Struct, frozen=True):
     failures: tuple[Failure, ...]
     filters: Mapping[str, tuple[str, ...]]
     unheard: tuple[str, ...]
+    unreadable: Mapping[MessageQueue, int] = {}
 
     def require_settings(self, broker_names: Iterable[str]) -> None:
         """Raise the error of a broker that did not report how it resets, if the group may have members."""
@@ -86,9 +87,14 @@ async def find_unreported(
     asked = {name: found.brokers[name] for name in names if name in found.brokers}
     tables = await fetch_configs(client, asked)
     refused = sorted(name for name, error in tables.failed.items() if isinstance(error, NotAuthorisedError))
-    unread = {
-        name: Failure(name, GROUPS, error) for name, error in sorted(tables.failed.items()) if name not in refused
+    errors = dict(tables.failed)
+    # A slave may not have copied the configuration.
+    errors |= {
+        name: client.silent_masters[name]
+        for name, table in tables.ok.items()
+        if name in client.silent_masters and found.situation.group not in table
     }
+    unread = {name: Failure(name, GROUPS, error) for name, error in sorted(errors.items()) if name not in refused}
     if not refused:
         return unread, ()
     text = (
@@ -111,7 +117,9 @@ async def require_configured(client: Client, found: FoundGroup, names: Iterable[
         sentence = f"Group {group} consumes lite topics of {parent}: its offsets cannot be changed from outside."
         hint = "A client chooses where to start when it subscribes to a lite topic (RIP-83)."
         raise RefusedError(sentence, hint=hint)
-    lacking = sorted(name for name, table in tables.ok.items() if group not in table)
+    lacking = sorted(
+        name for name, table in tables.ok.items() if group not in table and name not in client.silent_masters
+    )
     if lacking:
         sentence = f"Group {group} is not configured at {listed(lacking)}, which would reject its offsets."
         raise RefusedError(sentence, hint=hint)
@@ -149,12 +157,15 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
         failures=tuple(
             failure
             for failure in progress.failures
-            # These are not needed: a plan has no ages, and brokers see silent members as well.
-            if not failure.what.startswith(("message ages", "retention", "running info"))
+            # These are not needed: a plan has no ages, brokers see silent members, unreadable queues are left alone.
+            if not failure.what.startswith(
+                ("message ages", "retention", "running info", "all stored offsets", "messages of")
+            )
             if not topics or failure.broker_name is None or failure.broker_name in holding
         ),
         filters=_filters(reading),
         unheard=tuple(_unheard(reading)),
+        unreadable=progress.unreadable,
     )
 
 
@@ -171,8 +182,8 @@ def _unheard(reading: GroupReading) -> Iterator[str]:
         yield f"{counted(len(reading.running.failed), 'member')} that did not answer"
     if reading.proxies is not Proxies.ABSENT:
         yield "members behind proxies"
-    if reading.failed_brokers:
-        yield f"members at {listed(sorted(reading.failed_brokers))}"
+    if reading.unheard:
+        yield f"members at {listed(sorted(reading.unheard))}"
 
 
 def _filters(reading: GroupReading) -> dict[str, tuple[str, ...]]:
@@ -203,8 +214,8 @@ def _situation(group: str, progress: GroupProgress, reading: GroupReading) -> Gr
         message_model=_agreed_unless(BROADCASTING, [found.message_model for found in connected]),
         is_popping=any(Unknown.POP in row.reasons.values() for row in progress.rows),
         languages=frozenset(member.language for found in connected for member in found.members),
-        unheard=tuple(sorted(reading.failed_brokers)),
-        unheard_reason=reason_of(reading.failed_brokers.values()) if reading.failed_brokers else None,
+        unheard=tuple(sorted(reading.unheard)),
+        unheard_reason=reason_of(reading.unheard.values()) if reading.unheard else None,
     )
 
 
@@ -241,8 +252,10 @@ async def find_retry_routes(client: Client, found: FoundGroup) -> tuple[Mapping[
     return routes.ok, [error for error in routes.failed.values() if not isinstance(error, NotFoundError)]
 
 
-async def describe_waiting(client: Client, found: FoundGroup, changed: Collection[str]) -> tuple[Consequence, ...]:
-    """Return how many messages wait in retry topics that are not to be changed."""
+async def describe_waiting(
+    client: Client, found: FoundGroup, changed: Collection[str]
+) -> tuple[tuple[Consequence, ...], list[Failure]]:
+    """Return how many messages wait in retry topics that are not to be changed, and what could not be read of it."""
     group = found.situation.group
     routes, errors = await find_retry_routes(client, found)
     places = [
@@ -270,9 +283,10 @@ async def describe_waiting(client: Client, found: FoundGroup, changed: Collectio
             "Add --with-retry to include the retry topics."
         )
         consequences.append(Consequence("RETRY_LEFT", text))
-    errors += answers.failed.values()
-    if errors:
+    failures = [Failure(None, WAITING, error) for error in errors]
+    failures += [Failure(name, f"{WAITING} of {topic}", error) for (topic, name), error in answers.failed.items()]
+    if failures:
         at = f" at {listed(sorted({name for _, name in answers.failed}))}" if answers.failed else ""
-        text = f"It is unknown whether messages wait in the group's retry topics{at}: {errors[0].sentence}"
+        text = f"It is unknown whether messages wait in the group's retry topics{at}: {failures[0].error.sentence}"
         consequences.append(Consequence("RETRY_UNKNOWN", text))
-    return tuple(consequences)
+    return tuple(consequences), failures

@@ -12,6 +12,7 @@ from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.offsets.rules.drift import is_unseen_yet
 from rmqctl.changes.offsets.rules.reset import TargetKind, new_item
 from rmqctl.changes.offsets.rules.route import describe_routes, require_resettable
+from rmqctl.changes.offsets.rules.skips import describe_skips, goes_back
 from rmqctl.changes.plan_parts import PlanReport, awaiting, cluster_label, new_id, reason_words, unseen_item
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, UsageError
@@ -29,6 +30,7 @@ from rmqctl.rules.plan_consequences import (
     describe_unsubscribed,
     narrowing,
 )
+from rmqctl.rules.readable_queues import describe_all_unreadable
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 
@@ -69,7 +71,8 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
     unreported, hidden = await find_unreported(client, found, names)
     readable = [row for row in readable if row.mq.broker_name not in unreported and row.mq not in request.unread]
     brokers = {name: found.brokers[name] for name in names if name in found.brokers}
-    spec, of_clocks = await resolve_request_time(client, brokers, request.spec)
+    clocks = await resolve_request_time(client, brokers, request.spec)
+    spec, now_ms = clocks.spec, clocks.now_ms
     since = "" if spec.ago_ms is None else f" (since {iso_time(spec.value)})"
     request = replace(request, spec=spec, asked=f"{request.asked}{since}")
     looked_up, failures = await look_up_targets(client, found, request, readable)
@@ -84,6 +87,7 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
     items = (*seen, *unseen)
     routes = {item.route for item in seen}
     planned = {item.mq for item in seen}
+    retry_left, unread_retries = await _retry_left(client, found, request)
     left = Counter(each.choice.note for mq, each in looked_up.items() if mq not in planned)
     consequences = (
         *describe_routes(found.situation, routes),
@@ -91,26 +95,28 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
         *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
         *_unseen_consequences(unseen),
-        *_time_ahead(client, request),
+        *_time_ahead(request, now_ms),
         *describe_targets({mq: each.order for mq, each in looked_up.items()}),
-        *of_clocks,
+        *clocks.consequences,
         *hidden,
         *request.consequences,
         *_unsubscribed(found, {row.mq.topic for row in rows}),
-        *await _retry_left(client, found, request),
+        *_unreadable(found, {row.mq.topic for row in rows}),
+        *retry_left,
     )
     plan = await new_plan(
         client, found, items, consequences, operation=request.operation, asked=request.asked, reason=request.reason,
         time_ms=request.spec.value if request.spec.kind is TargetKind.TIME else None,
+        may_skip=request.allow_skip or not goes_back(request.spec, now_ms),
     )  # fmt: skip
-    return PlanReport(plan, (*found.failures, *failures))
+    return PlanReport(plan, (*found.failures, *failures, *clocks.failures, *unread_retries))
 
 
 async def new_plan(
     client: Client, found: FoundGroup, items: tuple[PlanItem, ...], consequences: tuple[Consequence, ...], *,
-    operation: Operation, asked: str, reason: str | None, time_ms: int | None = None,
+    operation: Operation, asked: str, reason: str | None, time_ms: int | None = None, may_skip: bool = True,
 ) -> Plan:  # fmt: skip
-    """Return the plan of these items, for a group as it was found."""
+    """Return the plan of these items, for a group as it was found. What it skips is its first consequence."""
     cluster = await fetch_cluster(client)
     configured_at = await find_configured(client, found)
     now_ms, situation = client.clock.now_ms(), found.situation
@@ -134,11 +140,12 @@ async def new_plan(
         client_ids=found.client_ids,
         read_queue_counts={place: count for place, count in found.read_queue_counts.items() if place[0] in topics},
         items=items,
-        consequences=consequences,
+        consequences=(*describe_skips(items, may_skip=may_skip), *consequences),
         name_servers=tuple(sorted(client.name_servers)),
         time_ms=time_ms,
         filters=narrowing(found.filters, topics),
         configured_at=tuple(name for name in names if name in configured_at),
+        may_skip=may_skip,
     )
 
 
@@ -269,12 +276,8 @@ def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
         yield Consequence("LEFT_OUT", text)
 
 
-def _time_ahead(client: Client, request: ResetRequest) -> Iterator[Consequence]:
-    if (
-        request.spec.kind is TargetKind.TIME
-        and request.spec.ago_ms is None
-        and request.spec.value > client.clock.now_ms()
-    ):
+def _time_ahead(request: ResetRequest, now_ms: int) -> Iterator[Consequence]:
+    if request.spec.kind is TargetKind.TIME and request.spec.ago_ms is None and request.spec.value > now_ms:
         yield Consequence("TIME_AHEAD", "That time is in the future: every queue moves to its end.")
 
 
@@ -319,11 +322,20 @@ def _unsubscribed(found: FoundGroup, topics: Collection[str]) -> tuple[Consequen
     return tuple(describe_unsubscribed(topics, found.filters, found.unheard))
 
 
-async def _retry_left(client: Client, found: FoundGroup, request: ResetRequest) -> tuple[Consequence, ...]:
+def _unreadable(found: FoundGroup, topics: Collection[str]) -> Iterator[Consequence]:
+    """Yield the messages in queues that no consumer can read: a change leaves them alone."""
+    unreadable = {mq: count for mq, count in found.unreadable.items() if mq.topic in topics}
+    for sentence in describe_all_unreadable(unreadable):
+        yield Consequence("UNREADABLE_QUEUES", f"{sentence} Their offsets are left alone.")
+
+
+async def _retry_left(
+    client: Client, found: FoundGroup, request: ResetRequest
+) -> tuple[tuple[Consequence, ...], list[Failure]]:
     if request.operation not in (Operation.OFFSET_RESET, Operation.OFFSET_SKIP):
-        return ()
+        return (), []
     if request.with_retry or any(topic.startswith(RETRY_PREFIX) for topic in request.topics):
-        return (describe_delayed(),)
+        return (describe_delayed(),), []
     return await describe_waiting(client, found, request.topics)
 
 

@@ -13,6 +13,7 @@ from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.offsets.rules.reset import ResetFacts, TargetKind, TargetOffset, TargetSpec, choose_target
 from rmqctl.changes.offsets.rules.route import choose_route
+from rmqctl.changes.plan_parts import CLOCK
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Failure
@@ -32,7 +33,7 @@ class ResetRequest(Struct, frozen=True):
     `given` are offsets by queue for TargetKind.GIVEN, None for a queue without one; `awaits` are writes that an undo
     has to wait for if its queue is as before. `expect_queues` is how many queues the plan must be about, None for any
     number. `unread` are queues whose offset could not be read from the source, and why; `failures` and `consequences`
-    are from reading the source.
+    are from reading the source. `allow_skip`: a request to go back may skip unread messages.
     """
 
     operation: Operation
@@ -45,29 +46,41 @@ class ResetRequest(Struct, frozen=True):
     failures: tuple[Failure, ...] = ()
     consequences: tuple[Consequence, ...] = ()
     with_retry: bool = False
+    allow_skip: bool = False
     assume_offline: bool = False
     expect_queues: int | None = None
     asked: str = ""
     reason: str | None = None
 
 
-async def resolve_request_time(
-    client: Client, brokers: Mapping[str, BrokerData], spec: TargetSpec
-) -> tuple[TargetSpec, tuple[Consequence, ...]]:
-    """Return a request with its time by the brokers' clocks, and the consequences to report about these clocks.
+class RequestTime(Struct, frozen=True):
+    """A target with its time resolved, the brokers' time now, and what to report about their clocks."""
+
+    spec: TargetSpec
+    now_ms: int
+    consequences: tuple[Consequence, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+async def resolve_request_time(client: Client, brokers: Mapping[str, BrokerData], spec: TargetSpec) -> RequestTime:
+    """Return a request with its time by the brokers' clocks, their time now, and what to report about these clocks.
 
     Requests without a relative time are unchanged. Brokers that do not report their time are left out; if no broker
-    reports it, this machine's clock is used. Raises UsageError for a time before 1970.
+    reports it, this machine's clock is used, as for a request without a time. Raises UsageError for a time before 1970.
     """
-    if spec.ago_ms is None:
-        return spec, ()
+    if spec.kind is not TargetKind.TIME:
+        return RequestTime(spec, client.clock.now_ms())
     answers = await ask_all(brokers, lambda name: measure_clock(client, client.require_master(brokers[name])))
     skews = {name: skew for name, skew in answers.ok.items() if skew is not None}
-    at_ms = client.clock.now_ms() + middle_skew_ms(skews) - spec.ago_ms
+    now_ms = client.clock.now_ms() + middle_skew_ms(skews)
+    if spec.ago_ms is None:
+        return RequestTime(spec, now_ms)
+    at_ms = now_ms - spec.ago_ms
     if at_ms < 0:
         raise UsageError(f"{spec.words} is before 1970.")
     consequences = tuple(describe_clocks(skews, brokers.keys() - skews.keys()))
-    return replace(spec, value=at_ms), consequences
+    unread = tuple(Failure(name, CLOCK, error) for name, error in sorted(answers.failed.items()))
+    return RequestTime(replace(spec, value=at_ms), now_ms, consequences, unread)
 
 
 class QueueTarget(Struct, frozen=True):

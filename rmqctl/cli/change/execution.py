@@ -15,12 +15,15 @@ from msgspec.structs import replace
 
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
+from rmqctl.changes.groups.rules.names import require_no_system_group
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.changes.journal.journal import Journal
+from rmqctl.changes.offsets.rules.skips import require_no_skip
 from rmqctl.cli.files import new_file, write_file
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
-from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
+from rmqctl.client.duplicates import refuse_duplicates
+from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.plan import Author
 from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.net.file_lock import require_file_locks
@@ -45,11 +48,12 @@ if TYPE_CHECKING:
     from .options import Consent
 
 
-def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: bool = False) -> None:
-    """Raise UsageError for options that would only fail after the change, RefusedError in a readonly context.
+def check_consent(invocation: Invocation, group: str, consent: Consent, *, is_group_change: bool = False) -> None:
+    """Raise UsageError for RocketMQ's own groups, and for options that would only fail after the change.
 
-    Commands call this before they contact the cluster.
+    Raises RefusedError in a readonly context. Commands call this before they contact the cluster.
     """
+    require_no_system_group(group)
     plan_columns: Sequence[Column] = PLAN_COLUMNS
     receipt_columns: Sequence[Column] = RECEIPT_COLUMNS
     if is_group_change:
@@ -79,7 +83,7 @@ def confirm_and_apply(
     if today is None:
         plan = with_author(invocation, plan)
     document = plan_document(plan)
-    said = headings(plan, time.time_ns() // 1_000_000, is_saved=today is not None)
+    said = headings(today or plan, time.time_ns() // 1_000_000, is_saved=today is not None)
     listing = plan_listing(today or plan, failures, headings=list(said))
     if consent.is_plan_only or not is_changing(plan):
         if consent.plan_path is not None:
@@ -89,16 +93,18 @@ def confirm_and_apply(
             # The chosen columns are those of a receipt, and there will be no receipt.
             display = replace(display, columns=(), sort_keys=())
         code = render(listing, display)
-        if code == 0 and planned.unseen is not None:
+        if code == 0 and (planned.unseen is not None or plan.has_unknown):
             code = 8  # queues that no longer exist are named in the plan itself
         if consent.plan_path is not None and display.with_notes:
             note_to_stderr(f"Plan saved; nothing was changed. To apply it: rmqctl apply {printable(consent.plan_path)}")
         return code
+    refuse_duplicates(display.findings.failures, plan.brokers)
     if planned.unseen is not None and not consent.partial:
         raise RefusedError(
             f"Group {plan.group} could only be read in part. Missing: {planned.unseen}.",
             hint="Use --dry-run to show what can be changed, and --partial to change it.",
         )
+    require_no_skip(today or plan)
     require_consent(invocation, listing, plan.group, consent)
     return _apply(invocation, plan, document, failures, consent)
 
@@ -122,9 +128,8 @@ def _apply(
             applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display
         ),
     )
-    # A name server that leaves something out leaves nothing undone: the others reported it.
-    missing = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
-    return _exit_code(applied.exit_code, (*failures, *missing))
+    code = _exit_code(applied.exit_code, (*failures, *display.findings.failures))
+    return 8 if code == 0 and plan.has_unknown else code
 
 
 def perform(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rmqctl.changes.documents.encode import plan_document, receipt_document
+from rmqctl.changes.offsets.rules.skips import SKIPS
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route, is_group_change
 from rmqctl.text.words import counted
@@ -68,7 +69,7 @@ def _name(item: Item) -> str:
 
 
 def _plan_notes(plan: Plan) -> Iterator[str]:
-    yield from (item.text for item in plan.consequences)
+    yield from (item.text for item in plan.consequences if item.code != SKIPS)  # it is the first heading
     known = [item for item in plan.items if item.reconsumed_bounds is not None]
     unknown = len(plan.items) - len(known)
     if known:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rmqctl.changes.documents.decode import parse_receipt
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.cli.files import read_input
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.receipt import ChangeState, Receipt
 from rmqctl.text.times import iso_time
 
@@ -35,16 +35,31 @@ _STATES = {
 def find_receipt(named: str) -> Receipt:
     """Return a receipt by its id or a unique prefix of it, its plan's id, or its file; `-` is stdin.
 
-    Raises NotFoundError if it does not exist, UsageError for a file that is not a receipt.
+    Raises NotFoundError if it does not exist, UsageError for a file that is not a receipt, RefusedError for one that
+    differs from the journal.
     """
     with Journal() as journal:
         found = journal.receipt(named) if named != "-" else None
-    if found is not None:
-        return found
-    if named == "-" or _is_file(named):
-        return parse_receipt(read_input("RECEIPT", named), named)
+        if found is not None:
+            return found
+        if named == "-" or _is_file(named):
+            receipt = parse_receipt(read_input("RECEIPT", named), named)
+            _require_same(receipt, journal.receipt(receipt.id), named)
+            return receipt
     sentence = f"The journal of this machine has no change {named[:100]}, and there is no such file."
     raise NotFoundError("Receipt", named).reworded(sentence, hint="List changes with rmqctl offset history.")
+
+
+def _require_same(receipt: Receipt, noted: Receipt | None, where: str) -> None:
+    """Raise RefusedError if the journal noted another content: the file was edited, or is another change's.
+
+    The receipt of another machine is not in the journal.
+    """
+    if noted is not None and noted.id == receipt.id and noted.facts() != receipt.facts():
+        raise RefusedError(
+            f"{where} differs from the journal of this machine: change {receipt.id} did something else.",
+            hint=f"Undo what the journal noted: rmqctl offset undo {receipt.id}",
+        )
 
 
 def _is_file(named: str) -> bool:

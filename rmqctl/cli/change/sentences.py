@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from rmqctl.changes.offsets.rules.skips import describe_skips
 from rmqctl.model.plan import Operation, Plan, operation_name
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.durations import short_duration
@@ -48,7 +49,8 @@ def repeat_undo_note(receipt: Receipt) -> Iterator[str]:
 
 
 def headings(plan: Plan, now_ms: int, *, is_saved: bool = False) -> Iterator[str]:
-    """Return the lines above a plan; one of an older release has neither an author nor a target time."""
+    """Return the lines above a plan, first what it skips; one of an older release has no author and no target time."""
+    yield from (item.text for item in describe_skips(plan.items, may_skip=plan.may_skip))
     cluster, _, servers = plan.cluster.partition("@")
     context = "" if plan.author is None or plan.author.context is None else f" (context {plan.author.context})"
     topics = sorted({item.mq.topic for item in plan.items})

@@ -229,8 +229,7 @@ def _check_cleaning(invocation: Invocation, group: str, older_than: str | None, 
             "Cleaning requires --older-than, the minimum time in consumption.",
             hint=f"Use rmqctl clean-expired {group} to see the time of each message.",
         )
-    group_name(invocation, group)
-    check_consent(invocation, consent)
+    check_consent(invocation, group_name(invocation, group), consent)
 
 
 def _level(delay_level: int | None, *, to_dlq: bool) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rmqctl.client.duplicates import find_duplicates
 from rmqctl.client.partial_answers import missing_brokers
 from rmqctl.consumer.push_consumer import PushConsumer, UnackedMessages
 from rmqctl.errors import RmqctlError, UnreachableError
@@ -66,6 +67,7 @@ class ConsumeRun:
         self._error: BaseException | None = None
         # Brokers that should be registered, and why they are missing.
         self._missing: dict[str, RmqctlError] = {}
+        self._duplicates: set[str] = set()
         # Messages that are left then are not missing.
         self._is_enough = False
 
@@ -139,7 +141,7 @@ class ConsumeRun:
             await self._check_brokers(client)
 
     async def _check_brokers(self, client: Client) -> None:
-        """Warn of brokers that may have queues of the topics, and are not registered: the routes do not name them."""
+        """Warn of brokers that may have queues of the topics but are not registered, and of those with one name."""
         try:
             cluster = await client.fresh_cluster()
         except RmqctlError:
@@ -150,6 +152,10 @@ class ConsumeRun:
         for name in self._missing.keys() - missing.keys():
             self._say(f"{name} is registered again.")
         self._missing = missing
+        for failure in await find_duplicates(client):
+            if failure.error.sentence not in self._duplicates:
+                self._duplicates.add(failure.error.sentence)
+                self._warn(failure.error.sentence)
 
     async def _end_later(self, client: Client) -> None:
         await pause(client.clock, self._limit_s or 0.0)
@@ -190,7 +196,7 @@ class ConsumeRun:
         if not consumer.is_idle and self._is_enough:
             self._warn("Some messages were still being processed and will be redelivered.")
             return _PARTLY_DONE
-        if consumer.unstored or ((left or self._missing) and not self._is_enough):
+        if consumer.unstored or self._duplicates or ((left or self._missing) and not self._is_enough):
             return _PARTLY_DONE
         if self._count is not None and not self._is_enough and not self._signal_count:
             missing = self._count - consumer.ok_count - consumer.failed_count

@@ -21,8 +21,8 @@ def fix_permission(invocation: Invocation, group: str, consent: Consent) -> int:
     without a dead-letter topic, UsageError for a pattern, RefusedError in a readonly context, and the errors of
     confirm_and_apply().
     """
-    check_consent(invocation, consent, is_group_change=True)
     name = group_name(invocation, group)
+    check_consent(invocation, name, consent, is_group_change=True)
     planned = invocation.ask(lambda client: plan_permission(client, name, reason=consent.reason))
     # Each broker has its own copy of the permission: a broker that does not answer need not block the others.
     return confirm_and_apply(invocation, planned, replace(consent, partial=True))

@@ -85,6 +85,7 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
+    from rmqctl.changes.groups.rules.names import require_no_system_group, require_no_system_topic
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.net.file_lock import require_file_locks
 
@@ -101,6 +102,7 @@ def command(
     if to_origin and to_topic is not None:
         raise UsageError("--to-origin and --to-topic cannot be used together.")
     name = group_name(invocation, group)
+    require_no_system_group(name)
     wanted = conditions.wanted(invocation, group, BodyStyle())
     if from_file is not None and wanted.is_narrowed:
         raise UsageError("--from-file cannot be used with conditions.", hint="Select lines of the file with jq.")
@@ -108,7 +110,9 @@ def command(
     if to_origin:
         target = ReplayTarget(ReplayTargetKind.ORIGIN, None)
     elif to_topic is not None:
-        target = ReplayTarget(ReplayTargetKind.TOPIC, invocation.full_name(to_topic))
+        topic = invocation.full_name(to_topic)
+        require_no_system_topic(topic)
+        target = ReplayTarget(ReplayTargetKind.TOPIC, topic)
     change = _transform(transform, plugin)
     work = _Work(invocation, name, target, ledger, wanted, from_file, most)
     plan = invocation.ask(work.plan, open_ended=True)
@@ -225,9 +229,12 @@ class _Work:
         from rmqctl.cli.change.execution import this_process
         from rmqctl.cli.output.progress import ScanProgress
         from rmqctl.cli.output.text import note_to_stderr, printable
+        from rmqctl.client.duplicates import require_distinct
 
         clock = client.clock
-        ledger = Ledger(await self._identity(client), clock.now_ms())
+        identity = await self._identity(client)
+        await require_distinct(client, identity.brokers)
+        ledger = Ledger(identity, clock.now_ms())
         try:
             with ScanProgress("Replaying", is_wanted=self._with_notes, with_rate=True) as progress:
                 replay = Replay(

@@ -12,11 +12,12 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.option_blocks import without
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Item, Listing, Section
-from rmqctl.cli.output.message_item import message_name, message_sections
+from rmqctl.cli.output.message_item import message_name, message_sections, unread_messages
 from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.text.words import counted
 
 from .conditions import LetterConditions, LetterQuery
@@ -85,6 +86,7 @@ def command(
     wanted = conditions.wanted(invocation, group, style)
     stream = RowStream("DeadLetterList", COLUMNS, message_name, invocation.display) if is_stream else None
     items: list[dict[str, Any]] = []
+    unread: list[Failure] = []
 
     def take(found: "list[Letter]") -> None:
         made = [letter_item(letter, style) for letter in found]
@@ -92,6 +94,7 @@ def command(
             items.extend(made)
         else:
             stream.write(made)
+            unread.extend(unread_messages(made))
 
     outcome = invocation.ask(
         lambda client: read_letters(
@@ -99,6 +102,7 @@ def command(
         ),
         open_ended=True,
     )
+    outcome.failures = [*outcome.failures, *unread]
     return render(to_listing(wanted, items, outcome, style, limit, is_whole=bool(conditions.ids)), invocation.display)
 
 
@@ -126,7 +130,7 @@ def to_listing(
         columns=COLUMNS,
         items=items,
         name=message_name,
-        failures=outcome.failures,
+        failures=[*outcome.failures, *unread_messages(items)],
         extra={"group": wanted.group, "isComplete": not outcome.is_cut, "readCount": outcome.read_count},
         warnings=warnings,
         empty=f"Group {wanted.group} has no dead letters{' that meet the conditions' if wanted.is_narrowed else ''}.",

@@ -96,9 +96,7 @@ def _completion() -> CheckResult:
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _COMPLETIONS:
         found = f"the shell is {shell or 'unknown'}"
-        return CheckResult(
-            "completion", "installation", Status.UNKNOWN, found, "Completion supports bash, zsh and fish."
-        )
+        return CheckResult("completion", "installation", Status.WARN, found, "Completion supports bash, zsh and fish.")
     for name in _COMPLETIONS[shell]:
         if Path(name).expanduser().is_file():
             return CheckResult("completion", "installation", Status.OK, f"{shell}: {name}")
@@ -112,7 +110,7 @@ def _completion() -> CheckResult:
     target = _COMPLETIONS[shell][0]
     found = f"{shell}: not found in the usual places"
     hint = f"rmqctl completion {shell} > {target}"
-    return CheckResult("completion", "installation", Status.UNKNOWN, found, hint)
+    return CheckResult("completion", "installation", Status.WARN, found, hint)
 
 
 def _configuration(path: Path) -> list[CheckResult]:

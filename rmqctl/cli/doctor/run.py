@@ -35,7 +35,8 @@ States:
   FAIL      does not work, or is missing
   UNKNOWN   could not be checked
 
-If a check fails, the exit code is 4 for a missing permission, 6 for a server that cannot be reached, else 1.
+If a check fails, the exit code is 4 for a missing permission, 6 for a server that cannot be reached, else 1. If a
+check could not be made, it is 8.
 
 Brokers that were registered within the last 24 hours are expected: commands report one that is no longer registered.
 --forget-broker stops that for a broker that was removed permanently. RMQCTL_MEMORY, or memory in a context, replaces
@@ -99,7 +100,7 @@ def _cluster_findings(invocation: Invocation) -> list[CheckResult]:
     except UsageError as error:
         return [
             CheckResult(
-                "cluster", "cluster", Status.UNKNOWN, "no name server is given, so no cluster was checked", error.hint
+                "cluster", "cluster", Status.WARN, "no name server is given, so no cluster was checked", error.hint
             )
         ]
     access = invocation.access()
@@ -127,10 +128,10 @@ def _memory_findings(invocation: Invocation) -> list[CheckResult]:
 
 
 def _exit_code(findings: list[CheckResult]) -> int:
-    """Return 0 if nothing failed, else the most important exit code: 4, 6, 1."""
+    """Return 0 if nothing failed, else the most important exit code: 4, 6, 1; 8 if a check could not be made."""
     failed = [finding.error for finding in findings if finding.status is Status.FAIL]
     if not failed:
-        return 0
+        return 8 if any(finding.status is Status.UNKNOWN for finding in findings) else 0
     codes = [1 if error is None else error.exit_code for error in failed]
     return next((code for code in (4, 6) if code in codes), 1)
 

@@ -42,10 +42,10 @@ def command(
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
 
     invocation = Invocation(ctx)
-    check_consent(invocation, consent, is_group_change=True)
+    name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
+    check_consent(invocation, name, consent, is_group_change=True)
     changes, brokers = settings.changes(), tuple(broker or ())
     require_new_name(group)
-    name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
     origin = () if other is None else (f"--from {other}",)
     request = ConfigRequest(name, changes, brokers, request_words(changes.words, brokers, *origin), consent.reason)
     planned = invocation.ask(lambda client: plan_creation(client, request, other))

@@ -37,8 +37,8 @@ def command(
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
 
     invocation = Invocation(ctx)
-    check_consent(invocation, consent, is_group_change=True)
     name, brokers = group_name(invocation, group), tuple(broker or ())
+    check_consent(invocation, name, consent, is_group_change=True)
     asked = request_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(
         lambda client: plan_group_deletion(

@@ -93,6 +93,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
     from rmqctl.rules.group_views import subscription_views
 
     progress, facts = details.progress, facts_of(details)
+    unreadable = {**progress.unreadable, **details.cut_queues}
     members = [member_item(view, details.running) for view in facts.members]
     views = subscription_views(progress.group, details.connections, details.running.ok)
     subscriptions = [subscription_item(view) for view in views]
@@ -101,6 +102,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
     item: dict[str, Any] = {
         "group": progress.group,
         **summarise(progress),
+        "unreadableMessageCount": sum(unreadable.values()),
         "liteBindTopic": bound_topic(details.configs.values()),
         "consumeFromWhere": next(iter(starts)) if len(starts) == 1 else None,
         "strategies": sorted({member["strategy"] for member in members if member["strategy"]}),
@@ -113,7 +115,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         "members": members,
         "subscriptions": subscriptions,
         "configs": configs,
-        "unreadableQueues": unreadable_items({**progress.unreadable, **details.cut_queues}),
+        "unreadableQueues": unreadable_items(unreadable),
         "leftoverOffsets": [
             {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id, "consumerOffset": offset}
             for mq, offset in details.leftovers.items()

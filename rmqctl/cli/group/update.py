@@ -38,11 +38,11 @@ def command(
     from rmqctl.errors import UsageError
 
     invocation = Invocation(ctx)
-    check_consent(invocation, consent, is_group_change=True)
+    name = group_name(invocation, group)
+    check_consent(invocation, name, consent, is_group_change=True)
     changes, brokers = settings.changes(), tuple(broker or ())
     if not changes.names:
         raise UsageError("No change is given.", hint="Add for example --retries 3, or --set FIELD=VALUE for any field.")
-    name = group_name(invocation, group)
     request = ConfigRequest(name, changes, brokers, request_words(changes.words, brokers), consent.reason)
     planned = invocation.ask(lambda client: plan_update(client, request))
     return confirm_and_apply(invocation, planned, consent)

@@ -13,7 +13,7 @@ from rmqctl.cli.arguments import Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Listing
-from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name
+from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name, unread_messages
 from rmqctl.cli.output.message_options import BodyOptions, MessageConditions, not_empty
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
@@ -114,9 +114,13 @@ def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> 
     stream = RowStream("MessageList", FOUND_COLUMNS, message_name, invocation.display)
 
     def write(found: "list[FoundMessage]") -> None:
-        stream.write([message_item(each, style) for each in found])
+        made = [message_item(each, style) for each in found]
+        stream.write(made)
+        unread.extend(unread_messages(made))
 
+    unread: list[Failure] = []
     outcome = invocation.ask(lambda client: search(client, question, write), open_ended=True)
+    outcome.failures += unread
     # The rows are already written: only warnings and the exit code are left.
     return render(to_listing(question, [], outcome), invocation.display)
 
@@ -214,10 +218,10 @@ def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Ou
         columns=found_columns(items),
         items=items,
         name=message_name,
-        failures=outcome.failures,
+        failures=[*outcome.failures, *unread_messages(items)],
         extra={
             "topic": question.topic,
-            "isComplete": outcome.is_complete,
+            "isComplete": outcome.is_complete and not outcome.failures,
             "readCount": outcome.read_count,
             "timesInOrder": outcome.are_times_rising,
         },

@@ -10,7 +10,14 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Listing
-from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name, message_sections
+from rmqctl.cli.output.message_item import (
+    FOUND_COLUMNS,
+    found_columns,
+    message_item,
+    message_name,
+    message_sections,
+    unread_messages,
+)
 from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
@@ -46,8 +53,8 @@ Otherwise it is searched as a unique key, in the topic of --topic. A retried mes
 %RETRY%GROUP or %DLQ%GROUP to find its other copies. Nothing is consumed or committed.
 
 If the topic has no such message, one that waits to be stored in it is shown: delayed by a level or a timer or, with
-%RETRY%GROUP, between two retries. The field `waits` shows until when. The exit code is 8 when a message named by ID or
---offset cannot be read completely."""
+%RETRY%GROUP, between two retries. The field `waits` shows until when. The exit code is 8 when a message cannot be
+read completely."""
 
 
 _MAX_COUNT = 1_000
@@ -92,10 +99,7 @@ def command(
             decode_id(text)
         lookup = invocation.ask(lambda client: find_by_ids(client, wanted, full_topic))
     items = [message_item(found, style) for found in lookup.found]
-    code = render(to_listing(items, lookup.failures, style, is_cut=lookup.is_cut), invocation.display)
-    # A message that was named is incomplete; a key may also find messages that cannot be read.
-    is_partial = key is None and any(item["error"] is not None for item in items)
-    return 8 if code == 0 and is_partial else code
+    return render(to_listing(items, lookup.failures, style, is_cut=lookup.is_cut), invocation.display)
 
 
 def _require_one_way(
@@ -140,7 +144,7 @@ def to_listing(
         columns=found_columns(items),
         items=items,
         name=message_name,
-        failures=failures,
+        failures=[*failures, *unread_messages(items)],
         warnings=[
             f"Only {counted(len(items), 'message', 'is')} shown, newest first. Use rmqctl message find for older ones."
         ]

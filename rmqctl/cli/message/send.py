@@ -17,7 +17,7 @@ from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import note_to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.names import RETRY_PREFIX, is_system_topic
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.send_result import OutgoingMessage, SendResult, SendStatus
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.text.option_errors import option_errors
@@ -98,13 +98,14 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.send import SendReport, fetch_targets, send_all
     from rmqctl.admin.topics.queues import parse_queue_choice
+    from rmqctl.changes.groups.rules.names import require_no_system_topic
     from rmqctl.cli.output.progress import ScanProgress
+    from rmqctl.client.duplicates import require_distinct
 
     invocation = Invocation(ctx)
     check_display(invocation, is_plan_only=dry_run, plan_columns=_COLUMNS, receipt_columns=_COLUMNS, done="sent")
-    if is_system_topic(topic):
-        raise UsageError(f"Sending to {topic} is not supported: it is a system topic of RocketMQ.")
     full_topic = invocation.full_name(topic)
+    require_no_system_topic(full_topic)
     with option_errors("--queue"):
         choice = None if queue is None else parse_queue_choice(queue)
     made = _properties(key or [], tag, properties or [], delay_level, delay)
@@ -119,6 +120,7 @@ def command(
     async def run(client: "Client") -> "tuple[MessageQueue, ...]":
         targets = await fetch_targets(client, full_topic, choice)
         if not dry_run:
+            await require_distinct(client, {mq.broker_name for mq in targets})
             with ScanProgress(f"Sending to {full_topic}", is_wanted=invocation.display.with_notes) as progress:
                 await send_all(
                     client, full_topic, messages, sent, mq=None if choice is None else targets[0],

@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.cli.arguments import Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
+from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name, unread_messages
 from rmqctl.cli.output.message_options import BodyOptions, parse_tag_option, parse_when
 from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import printable, to_stderr
@@ -30,7 +30,8 @@ Examples:
 The command joins no group: it commits nothing and moves no queues. Queues that are added later are read from their
 beginning. For a broker that appears later, messages stored since the command started are shown. A broker that becomes
 unreachable is reported on stderr, and read again when it is back. Messages that were deleted before they could be read
-are reported as well. --last counts messages of all tags. Ctrl-C ends the command (exit code 130)."""
+are reported as well. --last counts messages of all tags. The exit code is 8 when a message that was shown cannot be
+read completely. Ctrl-C ends the command (exit code 130)."""
 
 
 _MAX_LAST = 10_000
@@ -75,7 +76,7 @@ def command(
     full_topic = invocation.full_name(topic)
 
     async def follow(client: "Client") -> int:
-        left = count
+        left, is_whole = count, True
         tail = MessageTail(
             client, full_topic, MessageFilter(tags=tags), lambda said: to_stderr(f"rmqctl: {printable(said)}"),
             choices=choices, expression=Expression(tag or "*"),
@@ -84,14 +85,20 @@ def command(
         messages = tail.run(since_ms=since_ms, is_from_end=when == Edge.LATEST, last_count=last or 0)
         async with aclosing(messages):
             async for found in messages:
-                shown_count = stream.write([message_item(each, style) for each in found], at_most=left)
+                shown = stream.write([message_item(each, style) for each in found], at_most=left)
+                is_whole = is_whole and not unread_messages(shown)
                 if left is not None:
-                    left -= shown_count
+                    left -= len(shown)
                     if left == 0:
-                        return 0
+                        break
         if left:
             to_stderr(f"rmqctl: {left} of {counted(count or 0, 'message')} did not arrive within --timeout.")
             return UnreachableError.exit_code
-        return 0
+        return 0 if is_whole else 8
 
-    return invocation.ask(follow, open_ended=True, waiting="Waiting for messages")
+    code = invocation.ask(follow, open_ended=True, waiting="Waiting for messages")
+    # The rows are already written.
+    failures = invocation.display.findings.failures
+    for failure in failures:
+        to_stderr(printable(f"rmqctl: not read: {failure.broker_name or failure.what}: {failure.error.sentence}"))
+    return code or (8 if failures else 0)

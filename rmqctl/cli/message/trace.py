@@ -12,7 +12,6 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.trace import TraceEvent, TraceStep
 from rmqctl.text.times import time_fields
-from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.messages.trace import Trace
@@ -104,8 +103,6 @@ def _notes(trace: "Trace") -> list[str]:
 
 def _warnings(trace: "Trace") -> list[str]:
     warnings = []
-    if trace.unreadable_count:
-        warnings.append(f"{counted(trace.unreadable_count, 'record')} could not be read.")
     if trace.is_cut and not trace.crowded:
         warnings.append("Only the newest records were read. There may be older events.")
     if trace.crowded:

@@ -45,7 +45,7 @@ def command(
     origin, name = group_name(invocation, source), group_name(invocation, group)
     if origin == name:
         raise UsageError(f"FROM and TO are the same group, {name}.")
-    check_consent(invocation, consent)
+    check_consent(invocation, name, consent)
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> PlanReport:

@@ -44,8 +44,8 @@ def command(
     invocation = Invocation(ctx)
     if not topic and not leftovers:
         raise UsageError("No offsets are selected.", hint="Add --topic TOPIC or --leftovers.")
-    check_consent(invocation, consent)
     name, topics = group_name(invocation, group), topic_names(invocation, topic)
+    check_consent(invocation, name, consent)
 
     async def make(client: "Client") -> PlanReport:
         return await plan_deletion(

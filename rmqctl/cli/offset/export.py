@@ -22,7 +22,8 @@ from rmqctl.cli.output.render import hints_of, render
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
-from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.progress import CutQueue, QueueProgress, Unknown
+from rmqctl.rules.readable_queues import describe_all_unreadable
 from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ Examples:
 Formats:
   -o json  the default: one document with the group, the cluster, the time,
            and each queue's minOffset and maxOffset; a queue without a stored
-           offset is null, with its reason
-  -o csv   only queues with a stored offset; stderr lists the others
+           offset is null, with its reason; isReadable is false for a queue
+           that no consumer can read since readQueueNums was reduced
+  -o csv   only readable queues with a stored offset; stderr lists the others
   --kafka  the same as CSV of Kafka's tool, without a heading: the partition
            is broker-a:0 if its topic is on several brokers, else 0
 
@@ -143,10 +145,13 @@ def to_listing(export: Export) -> Listing:
     """Make the whole document."""
     progress = export.progress
     notes = [f"Null ({why}): {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
+    if progress.cut:
+        notes.append(f"With isReadable false: {_listed([str(each.mq) for each in progress.cut])}.")
+    items = {row.mq: _item(row) for row in progress.rows} | {each.mq: _cut_item(each) for each in progress.cut}
     return Listing(
         kind="OffsetExport",
         columns=_COLUMNS,
-        items=[_item(row) for row in progress.rows],
+        items=[item for _, item in sorted(items.items())],
         name=_queue_name,
         failures=progress.failures,
         extra={
@@ -155,6 +160,7 @@ def to_listing(export: Export) -> Listing:
             **time_fields("exportedAtMs", export.exported_at_ms),
         },
         notes=[*_notes(progress), *notes],
+        warnings=describe_all_unreadable(progress.unreadable),
     )
 
 
@@ -171,7 +177,10 @@ def to_csv_listing(export: Export, *, is_kafka: bool) -> Listing:
             # A broker that did not answer may have the topic as well.
             is_alone = len(export.broker_names[item["topic"]]) == 1 and not progress.failures
             item["partition"] = item["queueId"] if is_alone else f"{item['brokerName']}:{item['queueId']}"
-    notes = [f"Left out ({why}): {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
+    left_out = _missing(progress.rows)
+    if progress.cut:
+        left_out["no consumer can read them"] = [f"{each.mq} at {each.consumer_offset}" for each in progress.cut]
+    notes = [f"Left out ({why}): {_listed(queues)}." for why, queues in left_out.items()]
     return Listing(
         kind="OffsetExport",
         columns=_KAFKA_COLUMNS if is_kafka else _CSV_COLUMNS,
@@ -179,7 +188,21 @@ def to_csv_listing(export: Export, *, is_kafka: bool) -> Listing:
         name=_queue_name,
         failures=progress.failures,
         notes=[*_notes(progress), *notes],
+        warnings=describe_all_unreadable(progress.unreadable),
     )
+
+
+def _cut_item(cut: CutQueue) -> dict[str, Any]:
+    item = {
+        "topic": cut.mq.topic,
+        "brokerName": cut.mq.broker_name,
+        "queueId": cut.mq.queue_id,
+        "isReadable": False,
+        "consumerOffset": cut.consumer_offset,
+        "minOffset": cut.min_offset,
+        "maxOffset": cut.max_offset,
+    }
+    return {**item, "reasons": {key: str(Unknown.NOT_REPORTED) for key, value in item.items() if value is None}}
 
 
 def _item(row: QueueProgress) -> dict[str, Any]:
@@ -187,6 +210,7 @@ def _item(row: QueueProgress) -> dict[str, Any]:
         "topic": row.mq.topic,
         "brokerName": row.mq.broker_name,
         "queueId": row.mq.queue_id,
+        "isReadable": True,
         "consumerOffset": row.consumer_offset,
         "minOffset": row.min_offset,
         "maxOffset": row.max_offset,

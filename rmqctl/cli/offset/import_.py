@@ -53,10 +53,12 @@ def command(
     from rmqctl.model.plan import Operation
 
     invocation = Invocation(ctx)
-    check_consent(invocation, consent)
+    if not consent.is_plan_only:
+        invocation.require_writable()
     offsets = parse_offsets(read_input("FILE", file))
     # A file has the full name of the group; the command line has a name within the namespace.
     name = offsets.settle_group(None if group is None else group_name(invocation, group))
+    check_consent(invocation, name, consent)
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> PlanReport:

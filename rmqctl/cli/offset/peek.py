@@ -10,7 +10,7 @@ from rmqctl.cli.arguments import Group, Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Column, Listing
-from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
+from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name, unread_messages
 from rmqctl.cli.output.message_options import BodyOptions
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
@@ -67,12 +67,13 @@ _MOST_COUNT = 1000
 
 def to_listing(group: str, topic: str, peek: "Peek", style: BodyStyle) -> Listing:
     """Make the listing of all queues' messages."""
+    items = [item for queue in peek.queues for item in _items(queue, style)]
     return Listing(
         kind="MessageList",
         columns=_COLUMNS,
-        items=[item for queue in peek.queues for item in _items(queue, style)],
+        items=items,
         name=message_name,
-        failures=peek.failures,
+        failures=[*peek.failures, *unread_messages(items)],
         extra={"group": group, "topic": topic, "queues": [_queue(queue) for queue in peek.queues]},
         notes=[note for queue in peek.queues if (note := _note(queue)) is not None],
         empty=f"There are no messages around the offsets of {group} in {topic}.",

@@ -38,6 +38,9 @@ Routes, chosen by the state of the group and shown in the plan (-o wide):
 
 Pull consumers and broadcasting groups ignore a reset, so it is refused for them.
 
+--by-duration, --to-time with a time in the past, --to-earliest and a negative --shift-by mean to go back. A plan of
+theirs that moves a queue forward past unread messages, or may do so, is refused without --allow-skip.
+
 The plan is shown first; without a terminal, add --yes. The plan is then checked again, applied and verified. If the
 group is online, the command waits until its members resume from the new offsets (--wait-stable). Each step is journaled
 before it is sent: offset history shows it, offset undo reverts it. Exit codes: 7 the plan is out of date, 8 some
@@ -49,6 +52,9 @@ def command(
     group: Group,
     queue: Queues = None,
     with_retry: Annotated[bool, typer.Option("--with-retry", help="Reset the group's retry topic as well.")] = False,
+    allow_skip: Annotated[
+        bool, typer.Option("--allow-skip", help="Allow a target back in time to skip unread messages.")
+    ] = False,
     *,
     options: ResetOptions,
     consent: Consent,
@@ -66,8 +72,8 @@ def command(
     invocation = Invocation(ctx)
     asked = parse_asked(options)
     choices = parse_queues(queue)
-    check_consent(invocation, consent)
     name, topics = group_name(invocation, group), topic_names(invocation, options.topic)
+    check_consent(invocation, name, consent)
     if asked.group is not None and group_name(invocation, asked.group) == name:
         raise UsageError(f"--to-group {name} is the group itself.", hint="Name another group.")
     file = None
@@ -80,7 +86,7 @@ def command(
     async def make(client: "Client") -> PlanReport:
         request = ResetRequest(
             Operation.OFFSET_RESET, asked.spec, topics, choices, with_retry=with_retry,
-            assume_offline=consent.assume_offline, expect_queues=consent.expect_queues,
+            allow_skip=allow_skip, assume_offline=consent.assume_offline, expect_queues=consent.expect_queues,
             asked=asked.spec.words, reason=consent.reason,
         )  # fmt: skip
         return await plan_offsets(client, name, await resolve(client, invocation, asked, file, request))

@@ -66,6 +66,8 @@ def _time(text: str) -> RequestedTarget:
 
 def _ago(text: str) -> RequestedTarget:
     ago_ms = milliseconds_option("--by-duration", text.removeprefix("-"))
+    if ago_ms == 0:
+        raise UsageError(f"--by-duration: {text!r} does not go back.", hint="To move to the end, use --to-latest.")
     if ago_ms > _now_ms():
         raise UsageError(f"--by-duration: {text!r} goes back before 1970.")
     return RequestedTarget(TargetSpec(TargetKind.TIME, words=f"--by-duration {text}", ago_ms=ago_ms))

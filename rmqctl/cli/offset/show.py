@@ -13,11 +13,12 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import total_items, total_reasons, total_words
-from rmqctl.cli.output.unreadable import unreadable_items, unreadable_sentences
+from rmqctl.cli.output.unreadable import unreadable_items
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.lite_topics import describe_lite
+from rmqctl.rules.readable_queues import describe_all_unreadable, unreadable_words
 from rmqctl.rules.totals import Total, total
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import time_fields
@@ -82,7 +83,6 @@ def to_listing(
     items = [_item(progress.group, row) for progress in found for row in progress.rows]
     failed = merge_failures({progress.group: progress.failures for progress in found})
     groups = [progress.group for progress in found]
-    unreadable = {mq: count for progress in found for mq, count in progress.unreadable.items()}
     return Listing(
         kind="OffsetList",
         columns=_columns(is_many=is_many),
@@ -91,12 +91,20 @@ def to_listing(
         failures=[*failures, *failed],
         extra={
             "group": groups[0] if len(groups) == 1 else None,
-            "unreadableQueues": unreadable_items(unreadable),
+            "unreadableQueues": [
+                {"group": progress.group, **item}
+                for progress in found
+                for item in unreadable_items(progress.unreadable)
+            ],
             "summary": summarise(found[0]) if len(found) == 1 else None,
             "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
         },
         notes=[note for progress in found for note in _notes(progress)],
-        warnings=unreadable_sentences(unreadable),
+        warnings=[
+            f"Group {progress.group}: {sentence}" if is_many else sentence
+            for progress in found
+            for sentence in describe_all_unreadable(progress.unreadable)
+        ],
         empty="No queue is behind."
         if only_with_lag and items
         else _no_offsets(groups, is_whole=not (failures or failed)),
@@ -148,6 +156,7 @@ def summarise(progress: "GroupProgress") -> dict[str, Any]:
         "messageModel": progress.message_model,
         "consumeTps": None if progress.consume_tps is None else round(progress.consume_tps, 2),
         **total_items(totals),
+        "unreadableMessageCount": sum(progress.unreadable.values()),
     }
     unseen = progress.unseen_reason or Unknown.NO_MEMBERS
     if progress.state is GroupState.ONLINE:
@@ -180,7 +189,7 @@ def show_tps(rate: float | None) -> str:
 
 def _notes(progress: "GroupProgress") -> list[str]:
     summary = summarise(progress)
-    lag = total_words(summary, "lag")
+    lag = total_words(summary, "lag") + unreadable_words(progress.unreadable)
     if progress.asked_topics:
         # The brokers' rate is that of the whole group.
         what = f"Group {progress.group} in {', '.join(progress.asked_topics)}"

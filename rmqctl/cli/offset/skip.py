@@ -42,8 +42,8 @@ def command(
     from rmqctl.model.plan import Operation
 
     invocation = Invocation(ctx)
-    check_consent(invocation, consent)
     name = group_name(invocation, group)
+    check_consent(invocation, name, consent)
     request = ResetRequest(
         Operation.OFFSET_SKIP, TargetSpec(TargetKind.LATEST), topic_names(invocation, topic),
         parse_queues(queue), with_retry=with_retry, assume_offline=consent.assume_offline,

@@ -53,7 +53,7 @@ def command(
     if not consent.is_plan_only:
         invocation.require_writable()
     undone = find_receipt(receipt)
-    check_consent(invocation, consent, is_group_change=is_group_change(undone.operation))
+    check_consent(invocation, undone.group, consent, is_group_change=is_group_change(undone.operation))
     with Journal() as journal:
         later = find_later(journal, undone)
         undone = with_later_observations(journal, undone)

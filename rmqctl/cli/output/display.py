@@ -14,12 +14,13 @@ class RunFindings(Struct):
     """What a run learned about the cluster apart from its result; reported with every result of the run.
 
     `failures` make each result partial: name servers that report less than others, or missing brokers. `hints` are by
-    the address of a broker that could not be reached.
+    the address of a broker that could not be reached. `partial_codes`: see RunState.
     """
 
     failures: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     hints: Mapping[str, str] = {}
+    partial_codes: list[int] = field(default_factory=list)
 
     def add(self, failures: Iterable[Failure]) -> None:
         """Add failures, each once: a run may send several requests."""
@@ -33,7 +34,7 @@ class RunFindings(Struct):
     def as_warnings(self) -> RunFindings:
         """Return the findings with failures as warnings, for a result that is complete, such as stored messages."""
         said = [f"{failure.what}: {failure.error.sentence}" for failure in self.failures]
-        return RunFindings((), (*self.warnings, *said), self.hints)
+        return RunFindings((), (*self.warnings, *said), self.hints, self.partial_codes)
 
 
 class Display(Struct, frozen=True):

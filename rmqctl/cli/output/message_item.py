@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Failure
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
@@ -72,6 +73,17 @@ def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
     if item["bodyCrcOk"] is None:
         reasons["bodyCrcOk"] = "NO_CRC"
     return item | fields
+
+
+def unread_messages(items: Iterable[Item]) -> list[Failure]:
+    """Return a failure for each message that cannot be read completely; every command that shows messages uses this."""
+    failures = []
+    for item in items:
+        if item["error"] is not None:
+            error = RmqctlError(item["error"])
+            error.name = item["reasons"].get("properties") or item["reasons"]["body"]
+            failures.append(Failure(item["brokerName"], f"message {message_name(item)}", error))
+    return failures
 
 
 def _waits(wait: Wait) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def render(listing: Listing, display: Display) -> int:
         for note in (*(listing.row_notes(listing.items) if listing.row_notes else ()), *listing.notes):
             note_to_stderr(printable(note))
     _warn(listing, display.findings.hints, with_failures=not is_own and display.format not in ("json", "yaml"))
+    if listing.failures:
+        display.findings.partial_codes.append(listing.exit_code)
     return listing.exit_code
 
 
@@ -72,9 +74,11 @@ def _text(listing: Listing, columns: list[Column], display: Display) -> str:
 
 
 def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Return the failures of a result and of its run; a broker that the result names as missing is named once."""
-    named = {failure.broker_name for failure in own if isinstance(failure.error, NotRegisteredError)}
-    return (*own, *(failure for failure in of_run if failure.broker_name is None or failure.broker_name not in named))
+    """Return the failures of a result and of its run, each once; so is a broker that the result names as missing."""
+    named = {failure.broker_name for failure in own if isinstance(failure.error, NotRegisteredError)} - {None}
+    known = {(failure.broker_name, failure.what) for failure in own}
+    more = (each for each in of_run if each.broker_name not in named and (each.broker_name, each.what) not in known)
+    return (*own, *more)
 
 
 def _warn(listing: Listing, hints: Mapping[str, str], *, with_failures: bool) -> None:
@@ -84,11 +88,14 @@ def _warn(listing: Listing, hints: Mapping[str, str], *, with_failures: bool) ->
     """
     for warning in listing.warnings:
         to_stderr(f"rmqctl: {printable(warning)}")
-    for failure, more_count in _merged(listing.failures) if with_failures else ():
+    merged = _merged(listing.failures) if with_failures else []
+    for failure, more_count in merged[:_MOST_LINES]:
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
         to_stderr(f"rmqctl: {_FAILED[failure.attempt]}: {what}: {printable(failure.error.sentence)}")
-    for hint in hints_of(listing.failures, hints) if with_failures else ():
+    if len(merged) > _MOST_LINES:
+        to_stderr(f"rmqctl: {counted(len(merged) - _MOST_LINES, 'more failure')}; -o json lists all of them.")
+    for hint in hints_of(listing.failures, hints)[:_MOST_LINES] if with_failures else ():
         to_stderr(f"        {printable(hint)}")
 
 
@@ -105,6 +112,8 @@ _FAILED = {
 }
 
 
+# Of more failures and hints than this, the rest is counted: a document lists all of them.
+_MOST_LINES = 100
 # Up to this many failures with the same reason are listed one by one.
 _LINES_ALIKE = 3
 

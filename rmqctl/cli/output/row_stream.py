@@ -62,14 +62,14 @@ class RowStream:
         self._with_headers = display.with_headers
         self._is_begun = False
 
-    def write(self, items: Sequence[Item], *, at_most: int | None = None) -> int:
-        """Write rows that meet the conditions, up to `at_most`; return how many. Raises UsageError for unknown keys."""
+    def write(self, items: Sequence[Item], *, at_most: int | None = None) -> Sequence[Item]:
+        """Write rows that meet the conditions, up to `at_most`; return them. Raises UsageError for unknown keys."""
         if items:
             require_keys(items[0], self._display)
         items = [item for item in items if all(is_met(condition, item) for condition in self._display.conditions)]
         items = ordered(items, self._display.sort_keys)[:at_most]
         if not items:
-            return 0
+            return items
         end_waiting()
         display = replace(self._display, with_headers=self._with_headers, with_notes=False, conditions=())
         if display.format in ("table", "wide", "plain"):
@@ -80,7 +80,7 @@ class RowStream:
                 sys.stdout.write("\n")
             render(Listing(kind=self._kind, columns=self._known, items=items, name=self._name), display)
         self._with_headers, self._is_begun = False, True
-        return len(items)
+        return items
 
     def _lines(self, items: Sequence[Item]) -> str:
         rows = [[printable(column.cell(item)) for column in self._columns] for item in items]

@@ -1,4 +1,4 @@
-"""Messages in queues that no consumer can read: JSON and sentences."""
+"""Messages in queues that no consumer can read: JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.readable_queues import describe_unreadable
 
 
 def unreadable_items(unreadable: Mapping[MessageQueue, int]) -> list[dict[str, Any]]:
@@ -14,15 +13,4 @@ def unreadable_items(unreadable: Mapping[MessageQueue, int]) -> list[dict[str, A
     return [
         {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id, "messageCount": count}
         for mq, count in unreadable.items()
-    ]
-
-
-def unreadable_sentences(unreadable: Mapping[MessageQueue, int]) -> list[str]:
-    """Return a sentence per topic about messages in queues that no consumer can read."""
-    by_topic: dict[str, list[tuple[int, int]]] = {}
-    for mq, count in unreadable.items():
-        by_topic.setdefault(mq.topic, []).append((mq.queue_id, count))
-    return [
-        describe_unreadable(topic, sum(count for _, count in queues), len(queues), max(queues)[0] + 1)
-        for topic, queues in by_topic.items()
     ]

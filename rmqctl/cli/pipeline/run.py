@@ -17,6 +17,7 @@ from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
+    from rmqctl.client.core import Client
     from rmqctl.pipeline.jobs.definition import Job, JobResult, ReportField
     from rmqctl.pipeline.run import JobRun
 
@@ -154,12 +155,22 @@ def command(
     check_options(chosen, options, _FLAGS)
     require_spark(remote)
     check_cluster(chosen, options)
+    if asks_cluster:
+        # Spark's tasks know only what they are given: brokers that they do not see are found here.
+        invocation.display.findings.add(invocation.ask(lambda client: _find_missing(client, options.topics)))
     shown = _Shown(chosen, invocation.display)
     with RunProgress(is_wanted=invocation.display.with_notes and not invocation.is_debugging) as progress:
         for ran in run_jobs(chosen, options, place, is_quiet=not invocation.is_debugging, on_step=progress.show):
             progress.pause()
             shown.add(ran)
     return shown.end()
+
+
+async def _find_missing(client: "Client", topics: Sequence[str]) -> list[Failure]:
+    from rmqctl.client.partial_answers import missing_brokers
+
+    missing = missing_brokers(client, await client.cluster(), topics or None)
+    return [Failure(name, "messages and offsets", error) for name, error in missing.items()]
 
 
 def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool) -> Any:

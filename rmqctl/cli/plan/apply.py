@@ -46,7 +46,7 @@ def command(
 
     invocation = Invocation(ctx)
     plan, _ = parse_plan(read_input("FILE", file), file)
-    check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
+    check_consent(invocation, plan.group, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
     planned = PlanReport(plan, ())

@@ -12,7 +12,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import total_items, total_words
 from rmqctl.model.route import MASTER_ID
-from rmqctl.model.topic import TOPIC_FINDINGS
+from rmqctl.model.topic import TOPIC_FINDINGS, TopicFinding
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
 from rmqctl.text.words import counted, listed
@@ -27,7 +27,7 @@ Examples:
   rmqctl topic route orders -o json | jq '.items[] | .brokerAddrs'
 
 Every name server is asked. Different answers are shown in separate rows, with the name servers that report them; a
-client uses the answer of any one of them.
+client uses the answer of any one of them. The brokers are asked too: FINDINGS shows where they and the route disagree.
 
 For a static topic, STATIC lists the logical queues; READ and WRITE count the physical queues behind them."""
 
@@ -98,15 +98,17 @@ def _item(part: "RoutePart") -> dict[str, Any]:
 
 def _notes(report: "RouteReport") -> list[str]:
     notes = []
+    # Clients get no queues of a broker that no route names.
+    routed = [part for part in report.parts if TopicFinding.NOT_IN_ROUTE not in part.findings]
     if report.is_agreed:
         totals = total_items(
             {
-                "read": total(((part.data.read_queue_count, "") for part in report.parts), hidden=report.hidden),
-                "write": total(((part.data.write_queue_count, "") for part in report.parts), hidden=report.hidden),
+                "read": total(((part.data.read_queue_count, "") for part in routed), hidden=report.hidden),
+                "write": total(((part.data.write_queue_count, "") for part in routed), hidden=report.hidden),
             }
         )
         text = f"{total_words(totals, 'read', 'queue')} to read, {total_words(totals, 'write')} to write"
-        missing = [part.data.broker_name for part in report.parts if not part.name_servers]
+        missing = [part.data.broker_name for part in routed if not part.name_servers]
         lost = f", including those of {listed(missing)}, which no name server lists" if missing else ""
         notes.append(f"Topic {report.topic}: {text}{lost}.")
     else:

@@ -45,14 +45,14 @@ def unmatched_error(key: str, where: str, cluster: ClusterInfo) -> UnmatchedMapE
     return UnmatchedMapError(f"{where} names {key}, which no broker registered.", hint=hint)
 
 
-def map_hint(address: str, reached: Iterable[str]) -> str | None:
-    """Return a hint for a broker whose registered address could not be reached from here.
+def map_hints(unreached: Iterable[str], reached: Iterable[str]) -> dict[str, str]:
+    """Return hints by address for brokers whose registered address could not be reached from here.
 
-    Returns None when another broker on the same network was reached by its own address: then this broker is down.
+    An address has no hint when another broker on the same network was reached by its own: then this broker is down.
     """
-    if _network(address) in {_network(other) for other in reached}:
-        return None
-    return f"If the broker is running, map its address to one reachable from here: --map-address {address}=HOST:PORT"
+    networks = {_network(other) for other in reached}
+    how = "If the broker is running, map its address to one reachable from here: --map-address"
+    return {address: f"{how} {address}=HOST:PORT" for address in unreached if _network(address) not in networks}
 
 
 def _network(address: str) -> str:

@@ -107,6 +107,9 @@ async def _of_group(client: Client, found: RetainedQueues, group: str, on_loss: 
         for broker in route.brokers:
             queues = [mq for mq in found.spans if (mq.topic, mq.broker_name) == (topic, broker.broker_name)]
             stored.update(await fetch_stored_offsets(client, broker, group, queues))
+    for mq in found.spans.keys() - stored.keys():
+        if (silence := client.silent_masters.get(mq.broker_name)) is not None:
+            raise silence
     return {
         mq: span.min_offset if (offset := stored.get(mq)) is None else _within(span, offset, on_loss)
         for mq, span in found.spans.items()

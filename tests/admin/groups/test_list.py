@@ -329,7 +329,10 @@ def test_an_account_that_may_not_know_of_proxies_can_not_call_a_group_empty() ->
 
 
 def _findings(*brokers: BrokerState) -> set[str]:
-    groups = _fetch(Cluster(*brokers))
+    return _findings_of(_fetch(Cluster(*brokers)))
+
+
+def _findings_of(groups: GroupList) -> set[str]:
     return {finding.code for finding in diagnose(facts_of_summary(_group(groups), groups.at_ms), CHECKS).findings}
 
 
@@ -485,6 +488,25 @@ def test_what_was_not_looked_at_is_named(what: str, *, has_members: bool) -> Non
     assert set(map(str, group.unchecked)) == expected | ({"MEMBERS"} if has_members else set())
 
 
+def test_what_a_slave_lacks_is_unknown_and_no_finding() -> None:
+    a, b = _brokers()
+    b.groups["G"] = Group({"c1": running()})
+    # Of its topics and offsets, the slave has copied an offset of a topic that it does not know.
+    a.offsets, a.topics, a.configured = {"G": {"U": {0: 4}}}, {"T": [Queue(100)]}, set()
+    b.topics["U"] = [Queue()]
+    cluster = Cluster(a, b)
+    cluster.slaves = {"broker-a"}
+    groups = _fetch(cluster)
+    group = _group(groups)
+    assert (group.lag, group.lag_at_least, group.reasons["lag"]) == (None, 40, Unknown.BROKER_UNREACHABLE)
+    assert (set(group.configs), set(group.connections)) == ({"broker-b"}, {"broker-b"})
+    assert {"OFF003", "OFF008", "CFG002", "MEM002"}.isdisjoint(_findings_of(groups))
+    assert (group.unserved_brokers, {*map(str, group.unchecked)} >= {"BROKERS"}) == ({}, True)
+    assert [failure.what for failure in groups.failures] == ["master, its slave answered"]
+    b.groups = {}
+    assert _group(_fetch(cluster)).state is GroupState.UNKNOWN
+
+
 @pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 def test_messages_that_no_consumer_can_read_are_no_lag_and_need_attention(version: int) -> None:
     a, b = _brokers(version)
@@ -493,6 +515,9 @@ def test_messages_that_no_consumer_can_read_are_no_lag_and_need_attention(versio
     group = _group(_fetch(Cluster(a, b)))
     assert (group.lag, group.unreadable_count) == (100, 12)
     assert "OFF004" in _findings(a, b)
+    # What the group had read before is not unread.
+    a.offsets["G"]["T"] |= {1: 7, 2: 5}
+    assert "OFF004" not in _findings(a, b)
 
 
 def test_a_broker_that_does_not_tell_its_topics_is_named_and_all_its_queues_count() -> None:

@@ -262,3 +262,19 @@ def test_a_connection_that_ends_is_opened_again() -> None:
     cluster = _cluster()
     cluster.servers["broker-a"].fail_next(Q.GET_CONSUME_STATS, DROP)
     assert not [failure for failure in _fleet(cluster).failures if failure.broker_name]
+
+
+def test_what_a_slave_lacks_and_what_no_consumer_can_read_is_told_as_of_one_group() -> None:
+    cluster = _cluster()
+    a = cluster.brokers["broker-a"]
+    a.offsets["busy"] = {"T": {1: 90, 5: 3}}
+    a.cut_queues = {("T", 5): Queue(9)}
+    cluster.slaves = {"broker-a"}
+    (fleet,) = _fleet(cluster, ["busy"]).groups
+    (shown,) = _shown(cluster, ["busy"])
+    assert _plain(fleet) == _plain(shown)
+    assert (fleet.hidden, fleet.unreadable, fleet.cut) == (shown.hidden, shown.unreadable, shown.cut)
+    assert {row.mq: row.reasons.get("consumerOffset") for row in fleet.rows}[A0] is Unknown.SLAVE_ANSWERED
+    assert fleet.unreadable == {MessageQueue("T", "broker-a", 5): 6}
+    with pytest.raises(UnreachableError):
+        _fleet(cluster, ["no-*"])

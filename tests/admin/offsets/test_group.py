@@ -439,6 +439,35 @@ def test_a_slave_answers_for_its_master_and_that_is_a_failure() -> None:
     ]
 
 
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+def test_what_a_slave_lacks_is_unknown_and_not_none(version: int) -> None:
+    a, b = _brokers(version)
+    a.offsets, a.topics["%RETRY%G"] = {"G": {"T": {1: 50}}}, [Queue()]
+    cluster = Cluster(a, b)
+    cluster.slaves = {"broker-a"}
+    progress = _fetch(cluster)
+    rows = _rows(progress)
+    assert (rows[A0].consumer_offset, rows[A0].lag, rows[A1].lag) == (None, None, 50)
+    assert rows[A0].reasons["consumerOffset"] is rows[A0].reasons["lag"] is Unknown.SLAVE_ANSWERED
+    # The slave has no message of it yet.
+    assert MessageQueue("%RETRY%G", "broker-a", 0) in rows
+    # Neither are members that it does not see, nor topics and messages that it has not copied.
+    assert (progress.state, progress.unseen_reason) == (GroupState.UNKNOWN, Unknown.BROKER_UNREACHABLE)
+    assert progress.hidden_anywhere is Unknown.SLAVE_ANSWERED
+    assert _fetch(cluster, topics=["T"]).hidden == {"T": Unknown.SLAVE_ANSWERED}
+    _assert_explained(progress)
+
+
+def test_nothing_is_called_missing_while_a_slave_answers() -> None:
+    a, b = _brokers()
+    a.offsets, a.configured = {}, set()
+    cluster = Cluster(a, b)
+    cluster.slaves = {"broker-a"}
+    for group, topics in (("H", []), ("G", ["no-*"])):
+        with pytest.raises(UnreachableError, match="the master of broker-a could not be read"):
+            _fetch(cluster, group, topics)
+
+
 def test_answers_beside_the_first_that_fail_are_named_and_the_rest_stands() -> None:
     cluster = Cluster(*_brokers())
     for code in (Q.GET_TOPIC_STATS_INFO, Q.QUERY_CONSUME_TIME_SPAN, Q.GET_BROKER_RUNTIME_INFO):
@@ -604,9 +633,9 @@ def test_on_5_x_each_zero_is_settled_by_asking_for_its_one_offset() -> None:
     assert rows[A1].reasons["consumerOffset"] is rows[A1].reasons["lag"] is Unknown.NEVER_COMMITTED
     server = cluster.servers["broker-a"]
     asked = [request.ext_fields for request in server.asked if request.code == Q.QUERY_CONSUMER_OFFSET]
-    assert sorted(fields["queueId"] for fields in asked) == ["0", "1"]
+    # The others are queues that no consumer can read, if there are any.
+    assert sorted(fields["queueId"] for fields in asked if int(fields["queueId"]) < 2) == ["0", "1"]
     assert {fields["setZeroIfNotFound"] for fields in asked} == {"false"}
-    assert Q.GET_ALL_CONSUMER_OFFSET not in server.codes()
 
 
 def test_on_4_9_zeros_are_settled_by_the_table_of_all_offsets() -> None:
@@ -615,7 +644,8 @@ def test_on_4_9_zeros_are_settled_by_the_table_of_all_offsets() -> None:
     assert (rows[A0].consumer_offset, rows[A1].consumer_offset) == (0, None)
     assert rows[A1].reasons["consumerOffset"] is Unknown.NEVER_COMMITTED
     codes = cluster.servers["broker-a"].codes()
-    assert codes.count(Q.GET_ALL_CONSUMER_OFFSET) == 1
+    # Once for zeros, once for queues that no consumer can read.
+    assert codes.count(Q.GET_ALL_CONSUMER_OFFSET) == 2
     assert Q.QUERY_CONSUMER_OFFSET not in codes
 
 
@@ -623,7 +653,11 @@ def test_on_4_9_zeros_are_settled_by_the_table_of_all_offsets() -> None:
 def test_a_broker_where_every_offset_is_sure_is_not_asked_again(version: int) -> None:
     cluster = _with_zero_and_none(version)
     _fetch(cluster)
-    assert not {Q.QUERY_CONSUMER_OFFSET, Q.GET_ALL_CONSUMER_OFFSET} & set(cluster.servers["broker-b"].codes())
+    server = cluster.servers["broker-b"]
+    asked = [request.ext_fields for request in server.asked if request.code == Q.QUERY_CONSUMER_OFFSET]
+    assert [fields for fields in asked if int(fields["queueId"]) < 2] == []
+    # For queues that no consumer can read.
+    assert server.codes().count(Q.GET_ALL_CONSUMER_OFFSET) == (1 if version == V4_9_7 else 0)
 
 
 @pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
@@ -642,7 +676,8 @@ def test_a_zero_that_can_not_be_settled_is_unknown_and_a_failure(version: int, c
     cluster = _with_zero_and_none(version)
     cluster.servers["broker-a"].table[code] = refused(R.SYSTEM_ERROR, "broken")
     progress = _fetch(cluster)
-    assert [(failure.broker_name, failure.what) for failure in progress.failures] == [("broker-a", "stored offsets")]
+    assert {failure.broker_name for failure in progress.failures} == {"broker-a"}
+    assert "stored offsets" in [failure.what for failure in progress.failures]
     for mq in (A0, A1):
         assert _rows(progress)[mq].consumer_offset is None
         assert _rows(progress)[mq].reasons["consumerOffset"] is Unknown.NOT_REPORTED
@@ -784,6 +819,53 @@ def test_a_retry_topic_that_was_never_made_is_no_failure() -> None:
 
 
 # Offsets out of range
+
+
+_CUT = {
+    # Read and write queues, the offsets stored beyond them, and the unread messages there.
+    "both shrunk": (1, 1, {1: 90, 2: 7, 3: 100}, {1: 10, 2: 3}),
+    "only read queues shrunk": (1, 4, {1: 90, 2: 7}, {1: 10, 2: 3, 3: 100}),
+    "only write queues shrunk": (4, 1, {1: 90, 2: 7, 3: 100}, {}),
+    "all read before": (1, 1, {1: 100, 2: 10}, {}),
+    "created anew, smaller": (1, 1, {4: 7}, {}),
+}
+
+
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+@pytest.mark.parametrize("case", _CUT)
+def test_queues_that_no_consumer_can_read_are_no_rows_and_are_counted_beside_them(case: str, version: int) -> None:
+    read, write, offsets, unread = _CUT[case]
+    a, b = _brokers(version)
+    queues = [Queue(100), Queue(100), Queue(10), Queue(100)]
+    a.topics["T"] = queues[: max(read, write)]
+    a.topic_configs["T"] = {"readQueueNums": read, "writeQueueNums": write}
+    a.cut_queues = {("T", number): queue for number, queue in enumerate(queues)}
+    a.offsets["G"]["T"] = {0: 40, **offsets}
+    progress = _fetch(Cluster(a, b))
+    readable = {mq.queue_id for mq in _rows(progress) if mq.broker_name == "broker-a"}
+    assert readable == set(range(read))
+    assert {mq.queue_id: count for mq, count in progress.unreadable.items()} == unread
+    cut = {each.mq.queue_id: each.consumer_offset for each in progress.cut}
+    assert cut == {number: offset for number, offset in offsets.items() if number >= read}
+    assert progress.failures == ()
+
+
+def test_queues_that_no_consumer_can_read_are_unknown_without_the_table_of_offsets() -> None:
+    a, b = _brokers()
+    a.cut_queues, a.offsets["G"]["T"][5] = {("T", 5): Queue(9)}, 3
+    cluster = Cluster(a, b)
+    table = cluster.servers["broker-a"].table
+    table[Q.GET_ALL_CONSUMER_OFFSET] = refused(R.SYSTEM_ERROR, "broken")
+    assert [each.what for each in _fetch(cluster).failures] == ["all stored offsets"]
+    # An account that may not read it never may.
+    table[Q.GET_ALL_CONSUMER_OFFSET] = refused(R.NO_PERMISSION, "no")
+    progress = _fetch(cluster)
+    assert (progress.failures, len(progress.notes)) == ((), 1)
+    cluster = Cluster(a, b)
+    cluster.servers["broker-a"].table[Q.GET_MAX_OFFSET] = refused(R.SYSTEM_ERROR, "broken")
+    progress = _fetch(cluster)
+    assert [(each.consumer_offset, each.max_offset) for each in progress.cut] == [(3, None)]
+    assert [each.what for each in progress.failures] == ["messages of T@broker-a:5"]
 
 
 def test_an_offset_below_min_is_lost_and_one_beyond_max_is_unknown() -> None:

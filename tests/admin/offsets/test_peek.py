@@ -4,7 +4,7 @@ import pytest
 
 from rmqctl.admin.offsets.peek import Peek, peek_group
 from rmqctl.admin.topics.queues import parse_queue_choice
-from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from tests.admin.cluster import BrokerState, Cluster
 from tests.admin.message_store import MessageStore, message_cluster
 from tests.scripted_peer import V4_9_7, V5_4_0, passing, run
@@ -45,6 +45,15 @@ def test_a_queue_without_an_offset_is_told_from_one_at_0(version: int) -> None:
     store = _store(version)
     store.state.offsets["G"] = {"T": {1: 0}}
     assert _offsets(_peek(message_cluster(store))) == [(None, []), (0, [0, 1, 2])]
+
+
+@pytest.mark.parametrize("version", [V5_4_0, V4_9_7])
+def test_offsets_that_only_a_slave_lacks_are_unknown(version: int) -> None:
+    store = _store(version)
+    cluster = message_cluster(store)
+    cluster.slaves = {"broker-a"}
+    with pytest.raises(UnreachableError):
+        _peek(cluster)
 
 
 def test_the_ends_of_the_queue_bound_it() -> None:

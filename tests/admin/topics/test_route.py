@@ -40,8 +40,9 @@ def _fetch(cluster: Cluster, *name_servers: str) -> RouteReport:
 
 
 def _two(first: Any, second: Any) -> Cluster:
-    """Return a cluster with two name servers that tell these routes."""
-    cluster = Cluster(BrokerState("broker-a", topics={"T": [Queue()]}))
+    """Return a cluster with two name servers that tell these routes, which are of 4 queues a broker."""
+    names = ("broker-a", "broker-b")
+    cluster = Cluster(*(BrokerState(name, topics={"T": [Queue() for _ in range(4)]}) for name in names))
     cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = first
     kv = {Q.GET_KV_CONFIG: refused(R.QUERY_NOT_FOUND, "none")}
     names = cluster.name_server.table[Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER]
@@ -62,12 +63,14 @@ def test_name_servers_that_agree_have_one_row_a_broker() -> None:
 
 def test_name_servers_that_differ_are_never_merged() -> None:
     report = _fetch(_two(_route(a=4, b=4), _route(a=8)), "ns:1", "ns:2")
-    assert [(part.data.broker_name, part.data.read_queue_count, part.name_servers) for part in report.parts] == [
-        ("broker-a", 4, ("ns:1",)),
-        ("broker-a", 8, ("ns:2",)),
-        ("broker-b", 4, ("ns:1",)),
+    differ = F.NAME_SERVERS_DIFFER
+    assert [
+        (part.data.broker_name, part.data.read_queue_count, part.name_servers, part.findings) for part in report.parts
+    ] == [
+        ("broker-a", 4, ("ns:1",), (differ,)),
+        ("broker-a", 8, ("ns:2",), (F.ROUTE_DIFFERS, differ)),
+        ("broker-b", 4, ("ns:1",), (differ,)),
     ]
-    assert all(part.findings == (F.NAME_SERVERS_DIFFER,) for part in report.parts)
     assert not report.is_agreed
 
 
@@ -97,6 +100,7 @@ def test_no_name_server_at_all_is_an_error() -> None:
 def test_a_topic_that_none_has_is_not_found_and_like_names_are_told() -> None:
     cluster = _two(NO_ROUTE, NO_ROUTE)
     cluster.brokers["broker-a"].topics = {"T1": [Queue()]}
+    cluster.brokers["broker-b"].topics = {}
     with pytest.raises(NotFoundError) as raised:
         _fetch(cluster, "ns:1", "ns:2")
     assert raised.value.suggestions == ("T1",)
@@ -118,9 +122,30 @@ def test_misfits_are_flagged() -> None:
     cluster = _two(ok(text.encode()), NO_ROUTE)
     report = _fetch(cluster, "ns:1")
     assert [part.findings for part in report.parts] == [
-        (F.NO_MASTER, F.NOT_READABLE, F.UNREAD_QUEUES),
-        (F.NO_ADDRESS, F.NOT_WRITABLE, F.UNWRITTEN_QUEUES),
+        (F.NO_MASTER, F.NOT_READABLE, F.UNREAD_QUEUES, F.ROUTE_DIFFERS),
+        (F.NO_ADDRESS, F.NOT_WRITABLE, F.UNWRITTEN_QUEUES, F.ROUTE_DIFFERS),
     ]
+
+
+def test_the_route_and_the_brokers_are_compared() -> None:
+    cluster = _two(_route(a=4), _route(a=4))
+    del cluster.brokers["broker-a"].topics["T"]
+    report = _fetch(cluster, "ns:1", "ns:2")
+    assert [(part.data.broker_name, part.name_servers, part.findings) for part in report.parts] == [
+        ("broker-a", ("ns:1", "ns:2"), (F.NOT_ON_BROKER,)),
+        ("broker-b", (), (F.NOT_IN_ROUTE,)),
+    ]
+    assert (report.is_agreed, report.failures) == (True, ())
+
+
+def test_a_broker_that_can_not_be_compared_with_the_route_is_a_failure() -> None:
+    cluster = _two(_route(a=4), _route(a=4))
+    cluster.stop("broker-a")
+    cluster.stop("broker-b")
+    report = _fetch(cluster, "ns:1", "ns:2")
+    # The route does not name broker-b.
+    assert [(failure.broker_name, failure.what) for failure in report.failures] == [("broker-a", "topic")]
+    assert report.parts[0].findings == ()
 
 
 def test_the_order_configuration_is_asked_of_each_name_server() -> None:
@@ -141,3 +166,13 @@ def test_an_order_configuration_that_is_refused_is_a_failure() -> None:
     report = _fetch(cluster, "ns:1")
     assert [failure.what for failure in report.failures] == ["order at name server ns:1"]
     assert report.order_confs == {}
+
+
+def test_a_topic_that_a_slave_lacks_is_not_missing_on_its_broker() -> None:
+    cluster = _two(_route(a=4, b=4), _route(a=4, b=4))
+    del cluster.brokers["broker-b"].topics["T"]
+    assert [part.findings for part in _fetch(cluster, "ns:1").parts] == [(), (F.NOT_ON_BROKER,)]
+    cluster.slaves = {"broker-b"}
+    report = _fetch(cluster, "ns:1")
+    assert [part.findings for part in report.parts] == [(), ()]
+    assert [failure.what for failure in report.failures] == ["master, its slave answered"]

@@ -168,3 +168,15 @@ def test_without_a_route_a_silent_broker_may_have_the_topic() -> None:
     assert [failure.broker_name for failure in status.failures] == ["broker-b"]
     told = {item.broker_name: (item.groups is None, item.error is None) for item in status.brokers}
     assert told == {"broker-a": (False, True), "broker-b": (True, False)}
+
+
+def test_a_topic_that_a_slave_lacks_is_not_missing_on_its_broker() -> None:
+    cluster = _cluster()
+    route = cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC](Command(0, {"topic": "T"}))  # type: ignore[operator]
+    cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = route
+    del cluster.brokers["broker-b"].topics["T"]
+    assert F.NOT_ON_BROKER in _fetch(cluster).findings
+    cluster.slaves = {"broker-b"}
+    status = _fetch(cluster)
+    assert F.NOT_ON_BROKER not in status.findings
+    assert [failure.what for failure in status.failures] == ["master, its slave answered"]

@@ -274,10 +274,3 @@ def test_offsets_that_can_not_be_read_are_not_taken_away(case: Case) -> None:
     assert [failure.what for failure in planned.failures] == ["stored offsets"]
     assert text_of(planned, "OFFSETS_GO").startswith("All its offsets at broker-a are deleted.")
     assert "Offsets of at least 1 queue " in text_of(case.delete("G"), "OFFSETS_STAY")
-
-
-def test_rocketmqs_own_groups_are_not_touched(case: Case) -> None:
-    with pytest.raises(UsageError):
-        case.delete("TOOLS_CONSUMER")
-    with pytest.raises(UsageError):
-        case.update("TOOLS_CONSUMER", "retryMaxTimes=3")

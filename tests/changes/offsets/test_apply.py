@@ -12,7 +12,7 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.reset import TargetKind
-from rmqctl.errors import StaleError, UnreachableError
+from rmqctl.errors import StaleError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.receipt import ReceiptReport, Result
@@ -38,6 +38,15 @@ both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 
 
 # What is done
+
+
+def test_a_plan_for_a_group_of_rocketmq_is_not_applied_whoever_made_it() -> None:
+    cluster = two_brokers()
+    plan = replace(planned(cluster).plan, group="TOOLS_CONSUMER")
+    cluster.name_server.asked.clear()
+    with pytest.raises(UsageError, match="RocketMQ's own"):
+        apply(cluster, plan)
+    assert cluster.name_server.asked == []
 
 
 @both

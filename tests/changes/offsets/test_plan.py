@@ -14,6 +14,7 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.decode import parse_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.offsets.rules.reset import TargetKind
+from rmqctl.changes.offsets.rules.skips import require_no_skip
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Plan, Route
@@ -331,6 +332,18 @@ def test_the_retry_topic_is_taken_along(topics: tuple[str, ...]) -> None:
     plan = planned(_with_retry(), TargetKind.LATEST, topics=topics, with_retry=True).plan
     assert targets(plan) == {"%RETRY%G@broker-a:0": 10, "T@broker-a:0": 100, "T@broker-a:1": 100}
     assert not [item for item in plan.consequences if item.code == "RETRY_LEFT"]
+
+
+def test_retries_that_a_way_back_would_skip_are_refused_though_other_topics_go_back() -> None:
+    cluster = message_cluster(
+        store(counts={"T": (100,), "%RETRY%G": (20,)}, offsets={"T": {0: 60}, "%RETRY%G": {0: 5}})
+    )
+    plan = planned(cluster, TargetKind.TIME, NOW_MS + 30_000, with_retry=True).plan
+    assert targets(plan) == {"T@broker-a:0": 30, "%RETRY%G@broker-a:0": 20}
+    assert (plan.may_skip, plan.consequences[0].code) == (False, "SKIPS")
+    with pytest.raises(RefusedError, match="would move 1 queue of group G forward past 15 unread messages"):
+        require_no_skip(plan)
+    assert planned(cluster, TargetKind.TIME, NOW_MS + 30_000, with_retry=True, allow_skip=True).plan.may_skip
 
 
 def test_the_retry_topic_by_its_name() -> None:

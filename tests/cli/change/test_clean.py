@@ -48,7 +48,9 @@ def copies(sandbox: ThreadedSandbox, topic: str = SCHEDULED) -> int:
     )
 
 
-def test_a_message_is_sent_back_and_then_acknowledged(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+def test_a_message_is_sent_back_and_then_acknowledged(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
     planned = call(capsys, *CLEAN, "--dry-run", "-o", "json")
     assert (planned.code, stored(sandbox), copies(sandbox)) == (10, {0: 6, 1: 6}, 0)
     (what,) = document(planned)["items"]
@@ -59,7 +61,9 @@ def test_a_message_is_sent_back_and_then_acknowledged(sandbox: ThreadedSandbox, 
     assert (item(done)["result"], item(done)["messages"][0]["result"]) == ("CONFIRMED", "CONFIRMED")
     assert (stored(sandbox), copies(sandbox)) == ({0: 7, 1: 6}, 1)
 
-    back = call(capsys, "offset", "undo", document(done)["id"], "--yes")
+    receipt = tmp_path / "receipt.json"
+    receipt.write_text(done.out)
+    back = call(capsys, "offset", "undo", str(receipt), "--yes")
     assert (back.code, stored(sandbox)) == (0, {0: 6, 1: 6})
 
 

@@ -221,3 +221,34 @@ def test_a_document_of_another_kind_is_refused_and_the_command_that_reads_it_is_
         result = call(capsys, *command, str(path), "--yes")
         assert (result.code, result.out, stored(sandbox)) == (2, "", {0: 2, 1: 2}), result.err
         assert [word for word in said if word not in result.err] == []
+
+
+def test_a_receipt_that_differs_from_the_journal_is_refused(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    path = tmp_path / "receipt.json"
+    reset = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2", "--yes", "-o", "json")
+    receipt = document(call(capsys, *reset))
+    edits: list[dict[str, Any]] = [
+        {"group": "H"},
+        {"brokers": {"broker-a": "127.0.0.1:1"}},
+        {"operation": "offset skip"},
+        {"items": receipt["items"][:1]},
+        *(
+            {"items": [{**receipt["items"][0], **edited}, *receipt["items"][1:]]}
+            for edited in ({"before": 9}, {"target": 1}, {"result": "NOT_ATTEMPTED"}, {"after": 6}, {"queueId": 7})
+        ),
+    ]
+    for edit in edits:
+        path.write_text(json.dumps({**receipt, **edit}))
+        for consent in ("--yes", "--dry-run"):
+            refused = call(capsys, "offset", "undo", str(path), consent, "-o", "json")
+            assert (refused.code, refused.error["name"]) == (1, "REFUSED"), edit
+            assert receipt["id"] in refused.error["hint"]
+    assert stored(sandbox) == {0: 2, 1: 2}
+    # The journal of this machine does not know it: the receipt of another machine.
+    path.write_text(json.dumps({**receipt, "id": "20200101T000000-abcdef"}))
+    assert call(capsys, "offset", "undo", str(path), "--dry-run").code == 0
+    path.write_text(json.dumps(receipt))
+    assert call(capsys, "offset", "undo", str(path), "--yes").code == 0
+    assert stored(sandbox) == {0: 6, 1: 6}

@@ -148,7 +148,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "back_ms"),
-    [("2h", 7_200_000), ("-2h", 7_200_000), ("PT2H", 7_200_000), ("90s", 90_000), ("0s", 0), ("1d", 86_400_000)],
+    [("2h", 7_200_000), ("-2h", 7_200_000), ("PT2H", 7_200_000), ("90s", 90_000), ("1d", 86_400_000)],
 )
 def test_a_duration_is_counted_back_when_the_brokers_have_told_their_time(text: str, back_ms: int) -> None:
     """A day is 24 hours then, whatever is done to clocks in between."""
@@ -167,7 +167,7 @@ def test_a_number_without_a_unit_is_refused(text: str) -> None:
     assert told in _refusal(by_duration=text).sentence
 
 
-@pytest.mark.parametrize("text", ["", "x", "--2h", "2 weeks", "1000y", "9" * 400, "inf", "nan"])
+@pytest.mark.parametrize("text", ["", "x", "--2h", "2 weeks", "1000y", "9" * 400, "inf", "nan", "0s", "-0s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     assert _refusal(by_duration=text).sentence.startswith("--by-duration: ")
 
@@ -226,7 +226,7 @@ def test_by_duration_counts_from_this_machines_now_where_brokers_do_not_tell_the
     with freeze_time("2026-11-21T05:22:00Z", tick=True, real_asyncio=True):
         words = ("offset", "reset", "G", "--topic", "T", "--by-duration", "1m30s", "--dry-run", "-o", "json")
         result = call(capsys, *words)
-    assert result.code == 0
+    assert result.code == 8  # how the clocks differ is unknown
     plan = json.loads(result.out)
     # Some ms have gone by until it was read.
     assert {item["target"] for item in plan["items"]} <= {30, 31, 32}

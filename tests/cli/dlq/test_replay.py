@@ -137,6 +137,13 @@ def test_to_their_origins_and_to_a_topic(sandbox: ThreadedSandbox, capsys: Captu
     assert _replay(capsys, "--to-topic", "nowhere", "--yes")[0].code == 5
 
 
+def test_origins_of_rocketmq_itself_receive_nothing(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    put(sandbox, [_letter(20, "BenchmarkTest")])
+    result, receipt = _replay(capsys, "--to-origin", "--yes")
+    assert (result.code, receipt["summary"]["sentCount"], receipt["summary"]["refusedCount"]) == (8, 10, 1)
+    assert _found(capsys, "BenchmarkTest") == []
+
+
 def test_only_some_and_one_message_once(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     put(sandbox, [_letter(0, "orders"), _letter(0, "orders", RMQCTL_REPLAY="earlier broker-a:0:0")])
     plan = _replay(capsys, "--dry-run", "--tag", "A", "--max", "4", "--topic", "orders")[1]

@@ -11,7 +11,8 @@ from rmqctl.cli.globals import FORMATS, TABLE_FORMATS
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.render import render
-from rmqctl.errors import UsageError
+from rmqctl.errors import UnreachableError, UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.text.filters import parse_condition
 
 from .hostile import items, listing, raw_in
@@ -107,6 +108,13 @@ def test_warnings_reach_stderr_in_every_format_and_with_q(form: str, with_notes:
     made = listing(warnings=["Only the first 2 \x1b are shown."], notes=[])
     assert render(made, Display(format=form, with_notes=with_notes)) == 0
     assert capsys.readouterr().err == "rmqctl: Only the first 2 \\x1b are shown.\n"
+
+
+def test_of_very_many_failures_the_rest_is_counted(capsys: Captured) -> None:
+    failures = [Failure(f"b{number}", "topic", UnreachableError(f"b{number}:1", "refused")) for number in range(60_000)]
+    assert render(listing(failures=failures, notes=[]), Display()) == 8
+    lines = capsys.readouterr().err.splitlines()
+    assert (len(lines), lines[-1]) == (101, "rmqctl: 59900 more failures; -o json lists all of them.")
 
 
 @pytest.mark.parametrize("form", FORMATS)

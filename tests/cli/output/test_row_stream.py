@@ -83,10 +83,11 @@ def test_a_condition_on_what_there_is_not_is_a_mistake() -> None:
     assert caught.value.hint == "Did you mean name?"
 
 
-def test_it_tells_how_many_rows_it_wrote(capsys: Captured) -> None:
+def test_it_returns_the_rows_that_it_wrote(capsys: Captured) -> None:
     stream = _stream(format="name", conditions=(parse_condition("n>1"),))
     items = [{"name": "a", "n": number} for number in range(6)]
-    assert (stream.write(items[:2]), stream.write(items), stream.write(items, at_most=3)) == (0, 4, 3)
+    written = (stream.write(items[:2]), stream.write(items), stream.write(items, at_most=3))
+    assert written == ([], items[2:], items[2:5])
     assert capsys.readouterr().out == "a\n" * 7
 
 

@@ -13,6 +13,7 @@ from rmqctl.pipeline.jobs import JOBS, load_jobs
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult, WrittenTable
 from rmqctl.pipeline.run import JobRun
 from tests.cli.calls import call, closed_address, spawn
+from tests.cli.change.seeded_sandbox import seeded
 
 Captured = pytest.CaptureFixture[str]
 _NOWHERE = ("-n", "127.0.0.1:1")
@@ -132,3 +133,18 @@ def test_a_package_that_can_t_be_written(capsys: Captured, tmp_path: Path) -> No
 def test_rows_beyond_the_limit_are_never_left_out_silently(outcome: JobResult, warnings: list[str]) -> None:
     (job,) = load_jobs(["read"])
     assert import_module("rmqctl.cli.pipeline.run")._cut(JobRun(job, 1, outcome)) == warnings
+
+
+def test_a_broker_that_spark_does_not_see_is_named_and_its_result_is_partial(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = load_jobs(["read"])
+    monkeypatch.setattr("rmqctl.pipeline.session.require_spark", lambda _: None)
+    monkeypatch.setattr("rmqctl.pipeline.run.run_jobs", lambda *_, **__: iter([JobRun(job, 1, JobResult())]))
+    with seeded(brokers=2) as sandbox:
+        monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
+        assert call(capsys, "pipeline", "run", "read", "--topic", "T").code == 0
+        sandbox.stop_broker("broker-b")
+        for words in ((), ("-o", "json")):
+            result = call(capsys, "pipeline", "run", "read", "--topic", "T", *words)
+            assert (result.code, "broker-b" in result.out + result.err) == (8, True), result

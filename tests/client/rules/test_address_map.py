@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.client.rules.address_map import map_hint, unmatched_error, unmatched_keys
+from rmqctl.client.rules.address_map import map_hints, unmatched_error, unmatched_keys
 from rmqctl.model.cluster_memory import Expectation, SeenBroker
 from rmqctl.model.route import Absence, BrokerData, ClusterInfo
 
@@ -56,6 +56,6 @@ def test_the_error_lists_what_is_registered() -> None:
 def test_a_map_is_suggested_unless_another_broker_of_the_network_was_reached(
     address: str, reached: list[str], *, is_hinted: bool
 ) -> None:
-    hint = map_hint(address, reached)
-    assert (hint is not None) is is_hinted
-    assert hint is None or f"--map-address {address}=" in hint
+    hints = map_hints([address], reached)
+    assert list(hints) == [address] * is_hinted
+    assert all(f"--map-address {address}=" in hint for hint in hints.values())

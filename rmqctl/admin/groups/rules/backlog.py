@@ -17,7 +17,8 @@ class TopicPart(Struct, frozen=True):
     """One broker's part of a topic, and the group's offsets there by queue id.
 
     A broker that did not report leaves `queues` None, with a `reason`; an unknown configuration leaves `config` None.
-    `cut_queues` are queues that have an offset but no longer belong to the topic.
+    `cut_queues` are queues that have an offset but no longer belong to the topic. `is_copy`: a slave answered, which
+    may lack offsets that its master stores.
     """
 
     broker_name: str
@@ -27,6 +28,7 @@ class TopicPart(Struct, frozen=True):
     config: TopicConfig | None
     reason: Unknown | None = None
     cut_queues: Mapping[int, TopicOffset] = {}
+    is_copy: bool = False
 
     def is_readable(self, queue_id: int) -> bool:
         """Tell whether consumers can read a queue: its id is below readQueueNums."""
@@ -69,7 +71,13 @@ class Backlog(Struct, frozen=True):
 
 
 # The most important first.
-_REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
+_REASONS = (
+    Unknown.BROKER_UNREACHABLE,
+    Unknown.NOT_AUTHORISED,
+    Unknown.SLAVE_ANSWERED,
+    Unknown.OFFSET_BEYOND_MAX,
+    Unknown.NEVER_COMMITTED,
+)
 
 
 def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
@@ -87,9 +95,12 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         for queue_id, queue in part.queues.items():
             consumer_offset = part.offsets.get(queue_id)
             if not part.is_readable(queue_id):
-                unreadable.append(UnreadableQueue(queue_id, queue.message_count))
+                first = queue.min_offset if consumer_offset is None else consumer_offset
+                unreadable.append(UnreadableQueue(queue_id, count_unread(queue, first)))
             elif consumer_offset is None:
-                if queue.max_offset > queue.min_offset:
+                if part.is_copy:
+                    found.add(Unknown.SLAVE_ANSWERED)
+                elif queue.max_offset > queue.min_offset:
                     found.add(Unknown.NEVER_COMMITTED)
                     uncommitted_count += queue.message_count
             elif consumer_offset > queue.max_offset:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from rmqctl.errors import UsageError
 from rmqctl.model.plan import AwaitedWrite
 from rmqctl.text.names import hint_for
+from rmqctl.text.numbers import whole_number
 
 ATTRIBUTES = "attributes"
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -110,7 +111,7 @@ def _parse(name: str, text: str, said: str) -> Any:
             raise UsageError(f"{said}: the value must be true or false.")
         return _BOOLEANS[text.lower()]
     try:
-        return int(text) if isinstance(default, int) else json.loads(text)
+        return whole_number(text) if isinstance(default, int) else json.loads(text)
     except (ValueError, RecursionError):
         kind = "a number" if isinstance(default, int) else 'JSON, for example {"type":"EXPONENTIAL"}'
         raise UsageError(f"{said}: the value must be {kind}.") from None

@@ -1,11 +1,11 @@
-"""Which names a new group may have (Validators.checkGroup of 5.x; 4.9 brokers accept any)."""
+"""Which names a new group may have (Validators.checkGroup of 5.x; 4.9 brokers accept any), and which are RocketMQ's."""
 
 from __future__ import annotations
 
 import re
 
 from rmqctl.errors import UsageError
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
 
 _MAX_LENGTH = 120
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
@@ -25,6 +25,13 @@ def require_new_name(group: str) -> None:
 
 
 def require_no_system_group(group: str) -> None:
-    """Raise UsageError for one of RocketMQ's own groups."""
+    """Raise UsageError for one of RocketMQ's own groups: a change of its offsets can lose or repeat its work."""
     if is_system_group(group):
-        raise UsageError(f"{group} is one of RocketMQ's own groups, which brokers create themselves.")
+        sentence = f"{group} is one of RocketMQ's own groups: rmqctl reads them and does not change them."
+        raise UsageError(sentence, hint=f"To read it: rmqctl offset show {group}")
+
+
+def require_no_system_topic(topic: str) -> None:
+    """Raise UsageError for a topic that only RocketMQ itself sends to."""
+    if is_system_topic(topic):
+        raise UsageError(f"Sending to {topic} is not supported: it is a system topic of RocketMQ.")
