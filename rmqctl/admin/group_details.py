@@ -74,7 +74,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         ask_all(brokers, lambda name: count_letters(client, brokers[name], group)),
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
     )
-    configs = as_reported(client, {name: table.get(group) for name, table in tables.ok.items()})
+    configs = as_reported(client.silent_masters, {name: table.get(group) for name, table in tables.ok.items()})
     # Without members nothing fails, but a configuration without retry queues is a problem anyway.
     has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
     (leftovers, cut), places = await asyncio.gather(
@@ -100,7 +100,9 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         progress=progress,
         reading=reading,
         at_ms=client.clock.now_ms(),
-        connections=as_reported(client, {name: view.connections for name, view in reading.views.items()}),
+        connections=as_reported(
+            client.silent_masters, {name: view.connections for name, view in reading.views.items()}
+        ),
         running=reading.running,
         topic_brokers=broker_names(reading.routes),
         configs=configs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-# So many calls start before those that were started go on; meanwhile the deadline may be over.
+# The number of calls that start before the others go on; meanwhile the deadline may be over.
 _STARTED_AT_ONCE = 1_000
 
 
@@ -140,11 +140,6 @@ def not_found(error: NotFoundError, unread: Mapping[str, RmqctlError]) -> Rmqctl
     return reason.reworded(f"{says}, but {names} could not be read. {reason.sentence}")
 
 
-def slave_failures(client: Client) -> list[Failure]:
-    """Return a failure for each master whose slave answered instead: the slave's offsets can be 10 s old."""
-    return [Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())]
-
-
 def unread_brokers(client: Client, failed: Mapping[str, RmqctlError]) -> dict[str, RmqctlError]:
     """Return the errors of brokers that may know more than was read: those that failed, and those whose slave answered.
 
@@ -153,9 +148,9 @@ def unread_brokers(client: Client, failed: Mapping[str, RmqctlError]) -> dict[st
     return {**{f"the master of {name}": error for name, error in client.silent_masters.items()}, **failed}
 
 
-def as_reported(client: Client, found: Mapping[str, V | None]) -> dict[str, V | None]:
-    """Return what brokers reported, by broker name. What only a slave lacks is left out: its master may have it."""
-    return {name: value for name, value in found.items() if value is not None or name not in client.silent_masters}
+def as_reported(copies: Container[str], found: Mapping[str, V | None]) -> dict[str, V | None]:
+    """Return what brokers reported, by broker name. What `copies` lack is left out: a slave answered for the master."""
+    return {name: value for name, value in found.items() if value is not None or name not in copies}
 
 
 def only_or_failed(answers: Answers[K, V]) -> list[V]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.errors import StaleError
-from rmqctl.model.failure import Failure
+from rmqctl.model.failure import SLAVE_ANSWERED, Failure
 from rmqctl.model.plan import AwaitedWrite, ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -30,7 +30,7 @@ NOT_LOOKED_UP = dict.fromkeys(
 
 # Failures that leave no part of the group unseen.
 WAITING, CLOCK = "waiting messages", "clock"
-_HARMLESS = ("first message", "master, its slave answered", WAITING, CLOCK)
+_HARMLESS = ("first message", SLAVE_ANSWERED, WAITING, CLOCK)
 _SHOWN = 5
 
 

@@ -65,9 +65,9 @@ def _run_root(argv: Sequence[str]) -> int:
 
 def _whole_code(code: int, state: RunState) -> int:
     """Return the exit code of a command. 0 means that nothing it showed was partial, whatever the command returns."""
-    if code != 0 or not state.partial_codes:
+    if code != 0 or state.findings is None or not state.findings.partial_codes:
         return code
-    return min(state.partial_codes) if state.error_code is None else state.error_code
+    return min(state.findings.partial_codes) if state.error_code is None else state.error_code
 
 
 def root() -> LazyGroup:

@@ -61,14 +61,12 @@ class RunState:
     """What a run reports to the entry point, apart from its exit code.
 
     `as_json`: whether errors are written as JSON. `error_code`: the exit code of every error, None for its own.
-    `partial_codes`: the exit codes of the partial results that were shown; the run does not end with 0 then.
+    `findings`: what a command that asks a cluster found apart from its results (RunFindings).
     """
 
     def __init__(self, *, as_json: bool, error_code: int | None = None) -> None:
         self.as_json = as_json
         self.error_code = error_code
-        self.partial_codes: list[int] = []
-        # What was found apart from results (RunFindings), once a command asks a cluster.
         self.findings: Any = None
 
 

@@ -51,7 +51,7 @@ class Invocation:
             self._context = self._read_context()
         self.display = self._display()
         if isinstance(state := ctx.find_root().obj, RunState):
-            self.display.findings.partial_codes, state.findings = state.partial_codes, self.display.findings
+            state.findings = self.display.findings
             # The format may be a context's; errors in the command line are reported before this.
             state.as_json = state.as_json or self.display.format in ("json", "jsonl")
 

@@ -35,10 +35,8 @@ class BrokerNames:
             self.clusters.setdefault(name, set()).update(clusters)
         self.shared = names_of_addresses(views.values())
         self.slaves = slaves_of_names(views.values())
-        for view in views.values():
-            self.note(view.brokers)
         for view in reversed([*views.values()]):  # the first one's addresses are asked: merge_clusters
-            self.current |= {each.broker_name: each.master_address for each in view.brokers if each.master_address}
+            self.note(view.brokers)
         for name, addresses in self.others.items():
             addresses -= self.slaves.get(name, set())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,7 +37,6 @@ class BrokerIdentity(Struct, frozen=True):
     """Who a broker says it is. With one `booted_at`, two addresses lead to one process."""
 
     broker_name: str
-    cluster: str
     broker_id: str
     booted_at: str
 
@@ -61,8 +60,13 @@ async def find_duplicates(client: Client) -> list[Failure]:
     for address, several in sorted(names.shared.items()):
         sentence = f"{address} is registered as {' and as '.join(several)}"
         failures += [_failure(name, sentence) for name in several]
-    known = {failure.broker_name for failure in failures}
-    found = await asyncio.gather(*(_find_others(client, name) for name in sorted(names.current)))
+    known, checks = {failure.broker_name for failure in failures}, []
+    for name, current in sorted(names.current.items()):
+        if name in client.mapped or current in client.mapped:
+            checks.append(_check_mapped(client, name, current))
+        elif former := _former_addresses(client, name):
+            checks.append(_find_others(client, name, former))
+    found = await asyncio.gather(*checks)
     failures += [each for each in found if each is not None and each.broker_name not in known]
     return failures
 
@@ -88,24 +92,26 @@ def refuse_duplicates(failures: Iterable[Failure], broker_names: Collection[str]
             raise RefusedError(f"Nothing was changed. {failure.error.sentence}", hint=failure.error.hint)
 
 
-async def _find_others(client: Client, name: str) -> Failure | None:
-    """Ask the other addresses of a name who is there, and note in the sightings those that may still use the name."""
+def _former_addresses(client: Client, name: str) -> dict[str, int]:
+    """Return where masters of the name were seen, apart from its current addresses, and when last."""
+    names = client.name_server_views.broker_names
+    seen = addresses_of(client.expectation.brokers.get(name) or client.expectation.faded.get(name))
+    seen |= dict.fromkeys(names.others.get(name, ()), client.clock.now_ms())
+    now_used = {names.current[name], *names.slaves.get(name, ())}
+    return {address: at_ms for address, at_ms in sorted(seen.items()) if address not in now_used}
+
+
+async def _find_others(client: Client, name: str, former: Mapping[str, int]) -> Failure | None:
+    """Ask former addresses of a name who is there, and note in the sightings those that may still use the name."""
     names, now_ms = client.name_server_views.broker_names, client.clock.now_ms()
-    current = names.current[name]
-    if {name, current} & {*client.mapped}:
-        return await _check_mapped(client, name, current)
-    before = addresses_of(client.expectation.brokers.get(name) or client.expectation.faded.get(name))
-    known = before | dict.fromkeys(names.others.get(name, ()), now_ms)
-    asked = sorted(known.keys() - {current, *names.slaves.get(name, ())})
-    if not asked:
-        return None
+    current, asked = names.current[name], [*former]
     here, *there = await asyncio.gather(*(_identity(client, address) for address in (current, *asked)))
     uses = {address: _uses_name(name, each, here) for address, each in zip(asked, there, strict=True)}
     rivals = [address for address in asked if uses[address]]
-    unknown = [address for address in asked if uses[address] is None and now_ms - known[address] < _DOUBT_MS]
+    unknown = [address for address in asked if uses[address] is None and now_ms - former[address] < _DOUBT_MS]
     names.others[name] = {*rivals, *unknown}
     if name in client.sightings.brokers:
-        others = dict.fromkeys(rivals, now_ms) | {address: known[address] for address in unknown}
+        others = dict.fromkeys(rivals, now_ms) | {address: former[address] for address in unknown}
         client.sightings.brokers[name] = replace(client.sightings.brokers[name], others=others)
     if rivals:
         return _failure(name, f"Several masters are named {name}: {listed([current, *rivals])}")
@@ -140,20 +146,19 @@ def _uses_name(name: str, other: BrokerIdentity | RmqctlError, here: BrokerIdent
     return None if isinstance(here, RmqctlError) else other.booted_at != here.booted_at
 
 
-async def fetch_identity(client: Client, address: str) -> BrokerIdentity:
-    """Return who the broker at an address says it is. Raises the errors of Client.ask()."""
+async def _fetch_identity(client: Client, address: str) -> BrokerIdentity:
     config = await client.ask(address, headers.get_broker_config())
     runtime = await client.ask(address, headers.get_broker_runtime())
     settings = bodies.decode_properties_text(config.body)
     booted_at = bodies.decode_key_values(runtime.body).get("bootTimestamp", "")
     return BrokerIdentity(
-        settings.get("brokerName", ""), settings.get("brokerClusterName", ""), settings.get("brokerId", ""), booted_at
+        broker_name=settings.get("brokerName", ""), broker_id=settings.get("brokerId", ""), booted_at=booted_at
     )
 
 
 async def _identity(client: Client, address: str) -> BrokerIdentity | RmqctlError:
     try:
-        return await wait_for(client.clock, fetch_identity(client, address), _IDENTITY_S)
+        return await wait_for(client.clock, _fetch_identity(client, address), _IDENTITY_S)
     except TimeoutError:
         return DeadlineError(address, _IDENTITY_S)
     except RmqctlError as error:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rmqctl.admin.brokers.cluster import fetch_expected
 from rmqctl.admin.brokers.probe import fetch_bad_reads, measure_clock
 from rmqctl.admin.brokers.servers import ClusterServer, fetch_servers
 from rmqctl.client.core import Client
-from rmqctl.client.duplicates import fetch_identity, find_duplicates
+from rmqctl.client.duplicates import find_duplicates
 from rmqctl.client.identity import ServerKind
 from rmqctl.client.rules.views import differing_views
 from rmqctl.errors import DuplicateBrokerError, NameServersDifferError, NoBrokerError, NotAuthorisedError, RmqctlError
@@ -50,8 +50,7 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
         *(_tls(client, server, tls_verify) for server in servers if server.probe.rtt_ms is not None),
         *(_clock(client, server) for server in answering),
     )
-    identities = await asyncio.gather(*(_identity(client, server) for server in answering))
-    return [*findings, *(each for each in identities if each is not None), *found]
+    return [*findings, *_identities(answering), *found]
 
 
 def _name(server: ClusterServer) -> str:
@@ -120,18 +119,16 @@ async def _expected(client: Client) -> list[CheckResult]:
     return findings
 
 
-async def _identity(client: Client, server: ClusterServer) -> CheckResult | None:
-    """Return a finding if a broker says that it is another one: the name server or --map-address names it wrongly."""
-    try:
-        found = await fetch_identity(client, server.probe.address)
-    except RmqctlError:
-        return None  # the check of rights reports it
-    if found.broker_name == server.broker_name:
-        return None
-    sentence = f"{server.probe.address} says that it is {found.broker_name} of {found.cluster}"
-    hint = "Check brokerIP1 and listenPort of both brokers, and --map-address."
-    error = DuplicateBrokerError(f"{sentence}.", hint=hint)
-    return CheckResult("broker names", _name(server), Status.FAIL, sentence, hint, error=error)
+def _identities(brokers: list[ClusterServer]) -> Iterator[CheckResult]:
+    """Yield the brokers that say they are another one: the name server or --map-address names them wrongly."""
+    for server in brokers:
+        name = server.probe.settings.get("brokerName")
+        if name not in (None, server.broker_name):
+            cluster = server.probe.settings.get("brokerClusterName", "")
+            sentence = f"{server.probe.address} says that it is {name} of {cluster}"
+            hint = "Check brokerIP1 and listenPort of both brokers, and --map-address."
+            error = DuplicateBrokerError(f"{sentence}.", hint=hint)
+            yield CheckResult("broker names", _name(server), Status.FAIL, sentence, hint, error=error)
 
 
 def _versions(brokers: list[ClusterServer]) -> list[CheckResult]:

@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from rmqctl.errors import RmqctlError
 
+# What failed of a broker whose slave answered for its master.
+SLAVE_ANSWERED = "master, its slave answered"
+
 
 class Attempt(StrEnum):
     """What was attempted. UNANSWERED_WRITE was sent, and may have taken effect; WRITE was refused, or never sent."""

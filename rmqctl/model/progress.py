@@ -85,6 +85,11 @@ class CutQueue(Struct, frozen=True):
     min_offset: int | None
     max_offset: int | None
 
+    @property
+    def reasons(self) -> Mapping[str, Unknown]:
+        """Why offsets are None, as in QueueProgress."""
+        return dict.fromkeys(("minOffset", "maxOffset"), Unknown.NOT_REPORTED)
+
 
 class QueueProgress(Struct, frozen=True):
     """One row of `offset show`: the reading and what follows from it. A null's reason is in `reasons` under its name.

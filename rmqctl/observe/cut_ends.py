@@ -36,7 +36,9 @@ class CutReader:
         found: dict[str, dict[MessageQueue, TopicOffset]] = {}
         failures: list[Failure] = []
         for name in ends:
-            found[name], error = await self._read(brokers[name], stored[name], ends[name])
+            cut, error = await self._read(brokers[name], stored[name], ends[name])
+            if cut:
+                found[name] = cut
             failures += [Failure(name, "ends of queues", error)] if error is not None else []
         return found, failures
 

@@ -341,6 +341,8 @@ class FleetSampler:
                     yield self._with_members(key, queue), QueueDetail(is_none_stored=False)
 
     def _unreadable(self, key: GroupKey, reading: FleetReading) -> dict[MessageQueue, int]:
+        if not reading.cut:
+            return {}
         names = self._by_cluster()[key.cluster].keys()
         stored = {name: reading.stored[name].groups.get(key.group, {}) for name in names & reading.cut.keys()}
         return count_cut(reading.cut, stored, self._topics_of(key, names, reading))

@@ -16,8 +16,9 @@ from rmqctl.admin.groups.members import (
     fetch_placed_connections,
     find_proxies,
 )
-from rmqctl.admin.results import Answers, ask_all, not_found, pick, slave_failures
+from rmqctl.admin.results import Answers, ask_all, not_found, pick
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import NotFoundError
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX, is_system_group

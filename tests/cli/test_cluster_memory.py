@@ -151,7 +151,7 @@ def test_reads_and_changes_expect_the_same_whatever_was_emptied(
         if lost == "cache":
             monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "another"))
         else:
-            # The journal stands in for it.
+            # The journal replaces it.
             (memory,) = (tmp_path / "state").glob("cluster-*.json")
             memory.unlink()
         if lost != "memory, before a change":

@@ -157,6 +157,18 @@ def test_a_broker_without_a_master_is_a_failure(capsys: Captured) -> None:
     assert finding["found"] == "no master is registered"
 
 
+def test_a_broker_that_says_it_is_another_one_is_a_failure(capsys: Captured) -> None:
+    cluster = Cluster(BrokerState("broker-a"), BrokerState("broker-b"))
+    with served(cluster) as address:
+        assert "broker names" not in _items(capsys, "-n", address)[1]
+        cluster.addresses["broker-b"] = cluster.addresses["broker-a"]
+        code, items = _items(capsys, "-n", address)
+        said = [item["found"] for item in items["broker names"] if item["subject"].startswith("broker-b/0")]
+    assert (code, {item["status"] for item in items["broker names"]}) == (1, {"FAIL"})
+    assert len(said) == 1
+    assert "broker-a" in said[0]
+
+
 def test_the_format_of_a_context_counts_once_it_can_be_read(config_file: Path, capsys: Captured) -> None:
     config_file.write_text(f'[contexts.c]\nnamesrv = "{closed_address()}"\noutput = "json"\n')
     assert json.loads(call(capsys, "doctor", "--context", "c").out)["kind"] == "Doctor"

@@ -12,7 +12,7 @@ import pytest
 
 from rmqctl.cli.app import _whole_code
 from rmqctl.cli.globals import RunState
-from rmqctl.cli.output.display import Display, RunFindings
+from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import render
 from rmqctl.errors import NotAuthorisedError, RmqctlError
@@ -94,7 +94,8 @@ def test_no_command_ends_with_0_after_a_partial_result(
 ) -> None:
     state = RunState(as_json=True, error_code=error_code)
     failures = [] if error is None else [Failure("broker-a", "offsets", error)]
-    display = Display(format="json", findings=RunFindings(partial_codes=state.partial_codes))
+    display = Display(format="json")
+    state.findings = display.findings
     render(Listing("Kind", [Column("A", "a")], [], str, failures), display)
     assert bool(json.loads(capsys.readouterr().out)["errors"]) == bool(code)
     assert (_whole_code(0, state), _whole_code(9, state)) == (code, 9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ _SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 class ServerProbe(Struct, frozen=True):
     """One server. `rtt_ms` is the shortest round trip; with `error`, it did not answer or denied access.
 
-    `cluster` is a name server's list; `version`: None when the server does not report it.
+    `cluster` is a name server's list, `settings` are a broker's; `version`: None when the server does not report it.
     """
 
     address: str
@@ -32,6 +32,7 @@ class ServerProbe(Struct, frozen=True):
     rtt_ms: float | None = None
     version: str | None = None
     cluster: ClusterInfo | None = None
+    settings: Mapping[str, str] = {}
     error: RmqctlError | None = None
 
 
@@ -46,15 +47,15 @@ async def probe_server(client: Client, address: str) -> ServerProbe:
     except RmqctlError as error:
         return ServerProbe(address, error=error)
     version = plain_version(version_name(answer.version)) if answer is not None else None
-    cluster = None
+    cluster, settings = None, {}
     try:
         if kind is ServerKind.NAME_SERVER and answer is not None:
             cluster = bodies.decode_cluster_info(answer.body)
         elif kind is ServerKind.BROKER:
-            await client.ask(address, command)
+            settings = bodies.decode_properties_text((await client.ask(address, command)).body)
     except RmqctlError as error:
         return ServerProbe(address, kind, rtt_ms, version, error=error)
-    return ServerProbe(address, kind, rtt_ms, version, cluster)
+    return ServerProbe(address, kind, rtt_ms, version, cluster, settings)
 
 
 async def _timed(client: Client, address: str, command: Command) -> tuple[Command | None, float]:

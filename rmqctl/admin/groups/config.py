@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import slave_failures
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.route import BrokerData

@@ -12,9 +12,10 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.retention import fetch_retention_ms
 from rmqctl.admin.brokers.tables import fetch_configs, fetch_topic_configs, note_configs
 from rmqctl.admin.messages.time_search import find_first_since
-from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, pick, slave_failures, unread_brokers
+from rmqctl.admin.results import Answers, ask_all, ask_any, by_broker_name, pick, unread_brokers
 from rmqctl.admin.topics.stats import fetch_topic_stats
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic, is_system_group

@@ -12,9 +12,10 @@ from rmqctl.admin.messages.filter import MessageFilter
 from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.admin.messages.search import MessageSearch
 from rmqctl.admin.messages.spans import QueueSpan, fetch_spans
-from rmqctl.admin.results import all_failed, slave_failures
+from rmqctl.admin.results import all_failed
 from rmqctl.admin.topics.queues import fetch_route, opening_hint
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import dead_letter_topic

@@ -10,9 +10,10 @@ from msgspec import Struct
 from rmqctl.admin.brokers.cluster import fetch_whole_cluster
 from rmqctl.admin.brokers.tables import note_configs
 from rmqctl.admin.groups.rules.backlog import merge_backlogs
-from rmqctl.admin.results import Answers, ask_all, by_broker_name, none_answered, pick, slave_failures, unread_brokers
+from rmqctl.admin.results import Answers, ask_all, by_broker_name, none_answered, pick, unread_brokers
 from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, GroupState, Proxies
@@ -83,8 +84,9 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     gone = {BrokerData("", each.broker_name or "", {}): each.error for each in held_failures}
     copied = {BrokerData("", name, {}): error for name, error in client.silent_masters.items()}
     facts = ListFacts(
-        tables.ok, {**tables.failed, **gone, **copied}, member_answers, consumed, topic_answers, cut_queues, letters
-    )
+        tables.ok, {**tables.failed, **gone, **copied}, member_answers, consumed, topic_answers, cut_queues, letters,
+        frozenset(client.silent_masters),
+    )  # fmt: skip
     backlogs = {name: facts.backlogs(name) for name in shown}
     aged = {
         name: merge_backlogs(by_topic.values())

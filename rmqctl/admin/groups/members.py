@@ -9,8 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any, slave_failures
+from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, GroupState, Proxies, RunningInfo
@@ -161,7 +162,7 @@ async def fetch_group_members(client: Client, group: str) -> GroupMembers:
     """
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     answers = await ask_any(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
-    connections = as_reported(client, {name: found for name, (_, found) in answers.ok.items()})
+    connections = as_reported(client.silent_masters, {name: found for name, (_, found) in answers.ok.items()})
     connected = {name: found for name, found in connections.items() if found is not None and found.members}
     if not connected:
         await require_group(client, group, {name: brokers[name] for name in answers.ok}, answers.failed)

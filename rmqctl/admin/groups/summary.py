@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -16,7 +15,7 @@ from rmqctl.admin.groups.rules.backlog import (
     merge_backlogs,
     sum_backlog,
 )
-from rmqctl.admin.results import Answers
+from rmqctl.admin.results import Answers, as_reported
 from rmqctl.admin.rules.retry_topics import own_retry_topics
 from rmqctl.errors import RmqctlError
 from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, GroupState, Proxies
@@ -32,8 +31,6 @@ from rmqctl.rules.lite_topics import bound_topic
 from .ages import GroupAges
 from .letters import LetterCount, LetterCounts
 from .tables import GroupTables
-
-_T = TypeVar("_T")
 
 # Min and max by queue id, by broker and topic.
 _TopicAnswers = Answers[tuple[BrokerData, str], Mapping[int, TopicOffset]]
@@ -85,7 +82,8 @@ class ListFacts(Struct, frozen=True):
     """Everything that was read, for all groups. Answers about members and topics are by broker and name.
 
     `consumed` are the topics in which a group may have unread messages; `cut_queues` are queues with offsets that their
-    topics no longer have.
+    topics no longer have. `copies` are the brokers whose slave answered, which are in `failed` too: what is not in
+    their tables may exist.
     """
 
     tables: Mapping[BrokerData, GroupTables]
@@ -95,11 +93,7 @@ class ListFacts(Struct, frozen=True):
     topics: _TopicAnswers
     cut_queues: Answers[MessageQueue, TopicOffset]
     letters: LetterCounts
-
-    @property
-    def copies(self) -> frozenset[str]:
-        """The brokers whose slave answered: they are in `tables` and in `failed`. What is not there may exist."""
-        return frozenset(each.broker_name for each in self.tables) & {each.broker_name for each in self.failed}
+    copies: frozenset[str]
 
     def connected(self, name: str) -> list[GroupConnections]:
         """Return the connections on each broker with members."""
@@ -191,10 +185,6 @@ class ListFacts(Struct, frozen=True):
         return False
 
 
-def _reported(found: Mapping[str, _T | None], facts: ListFacts) -> dict[str, _T | None]:
-    return {name: value for name, value in found.items() if value is not None or name not in facts.copies}
-
-
 def _connected(
     name: str, brokers: Iterable[BrokerData], members: Answers[tuple[BrokerData, str], GroupConnections | None]
 ) -> list[GroupConnections]:
@@ -260,8 +250,12 @@ def summarise(
         time_lag_ms=time_lag_ms,
         is_age_asked=ages.is_asked(name) or not lag,
         unreadable_count=backlog.unreadable_count,
-        connections=_reported({each.broker_name: facts.members.ok.get((each, name)) for each in tables}, facts),
-        configs=_reported({each.broker_name: table.configs.get(name) for each, table in tables.items()}, facts),
+        connections=as_reported(
+            facts.copies, {each.broker_name: facts.members.ok.get((each, name)) for each in tables}
+        ),
+        configs=as_reported(
+            facts.copies, {each.broker_name: table.configs.get(name) for each, table in tables.items()}
+        ),
         backlogs=backlogs,
         has_leftovers=facts.has_leftovers(name),
         closed_brokers=facts.closed_brokers(name),

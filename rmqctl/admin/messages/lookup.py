@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import all_failed, failed_by_name, not_found, slave_failures, unread_brokers
+from rmqctl.admin.results import all_failed, failed_by_name, not_found, unread_brokers
 from rmqctl.admin.topics.queues import QueueChoice, chosen_queues, fetch_route
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_silent_servers
+from rmqctl.client.partial_answers import find_silent_servers, slave_failures
 from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue

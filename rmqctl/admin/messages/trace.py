@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rmqctl.admin.messages.rules.trace import trace_steps
-from rmqctl.admin.results import all_failed, all_or_failed, ask_all, not_found, slave_failures
+from rmqctl.admin.results import all_failed, all_or_failed, ask_all, not_found
 from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_silent_servers
+from rmqctl.client.partial_answers import find_silent_servers, slave_failures
 from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import BrokerData, TopicRoute

@@ -18,8 +18,8 @@ from rmqctl.rules.readable_queues import is_unreadable
 from .reading import GroupReading
 from .stored import by_queue, fetch_stored_offsets
 
-# Tables of clusters with many groups are large: 5.x brokers are first asked for the offsets of so many queue ids beyond
-# the readable ones, or twice as many ids as can be read. Clients commit an offset for each queue that they ever had.
+# Tables of clusters with many groups are large: 5.x brokers are first asked for the offsets of the queue ids beyond the
+# readable ones, of as many as can be read and at least of these. Clients commit an offset for each queue they ever had.
 _PROBED = 8
 # More requests than this would take longer than a table.
 _MOST_PROBES = 256

@@ -25,10 +25,10 @@ from rmqctl.admin.results import (
     merge_failures,
     only_or_failed,
     pick,
-    slave_failures,
     unread_brokers,
 )
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import RunningInfo

@@ -14,9 +14,10 @@ from rmqctl.admin.brokers.retention import fetch_retention_ms
 from rmqctl.admin.groups.held_queues import note_held
 from rmqctl.admin.groups.members import fetch_connections, fetch_running_infos, find_proxies
 from rmqctl.admin.groups.names import fetch_matching_groups, require_group
-from rmqctl.admin.results import ask_all, ask_any, of_matching, pick, slave_failures, unread_brokers
+from rmqctl.admin.results import ask_all, ask_any, of_matching, pick, unread_brokers
 from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
@@ -134,14 +135,11 @@ def find_hidden(client: Client, reading: GroupReading) -> dict[str, Unknown]:
         )
     if not reading.asked_topics:
         errors[""] = [*reading.failed_brokers.values()]
-    copied = dict.fromkeys(
-        (
-            topic
-            for topic in sorted(reading.topics)
-            if any(reading.has_queues(topic, name) for name in reading.silent_masters)
-        ),
-        Unknown.SLAVE_ANSWERED,
-    )
+    copied = {
+        topic: Unknown.SLAVE_ANSWERED
+        for topic in reading.topics
+        if any(reading.has_queues(topic, name) for name in reading.silent_masters)
+    }
     if reading.silent_masters and not reading.asked_topics:
         copied[""] = Unknown.SLAVE_ANSWERED
     held = {mq.topic: Unknown.BROKER_NOT_REGISTERED for mq in reading.orphans()}

@@ -12,9 +12,10 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.groups.names import require_group
 from rmqctl.admin.messages.pull import FoundMessage, pull_queue
 from rmqctl.admin.messages.spans import QueueSpan, fetch_spans
-from rmqctl.admin.results import all_failed, ask_all, slave_failures
+from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.topics.queues import QueueChoice, chosen_queues, fetch_route
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue

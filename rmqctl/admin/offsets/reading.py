@@ -39,8 +39,7 @@ class GroupProgress(Struct, frozen=True):
     `consume_tps` is None when a broker did not answer. `notes` are sentences for people about what the numbers cannot
     show. `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the unread
     messages in queues that no consumer can read, and `cut` are those with a stored offset; these queues have no rows.
-    `hidden` is by topic why it may have queues without a
-    row; the key "" means topics whose names are unknown.
+    `hidden` is by topic why it may have queues without a row; the key "" means topics whose names are unknown.
     """
 
     group: str

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_topic_configs, note_configs
-from rmqctl.admin.results import as_reported, ask_all, ask_any, by_broker_name, pick, slave_failures
+from rmqctl.admin.results import as_reported, ask_all, ask_any, by_broker_name, pick
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_silent_servers
+from rmqctl.client.partial_answers import find_silent_servers, slave_failures
 from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import BrokerData, ClusterInfo
@@ -131,7 +131,9 @@ async def _compare_routes(
         failures.append(Failure(None, "routes of topics", others[0]))
     found = {}
     for topic, route in routes.ok.items():
-        configs = as_reported(client, {broker.broker_name: table.get(topic) for broker, table in tables.items()})
+        configs = as_reported(
+            client.silent_masters, {broker.broker_name: table.get(topic) for broker, table in tables.items()}
+        )
         differing = compare_with_route(configs, {data.broker_name: data for data in route.queue_data})
         found[topic] = sorted(set(differing.values()))
     return found

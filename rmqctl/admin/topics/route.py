@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rmqctl.admin.results import Answers, all_failed, ask_all, slave_failures
+from rmqctl.admin.results import Answers, all_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.client.name_servers import unanswered
+from rmqctl.client.partial_answers import slave_failures
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown

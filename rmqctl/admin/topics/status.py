@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_configs
-from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any, by_broker_name, not_found, slave_failures
+from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any, by_broker_name, not_found
 from rmqctl.admin.rules.retry_topics import owner_of_retry_topic
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import find_silent_servers
+from rmqctl.client.partial_answers import find_silent_servers, slave_failures
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX
@@ -229,7 +229,9 @@ def _findings(
     route: TopicRoute | None,
 ) -> list[TopicFinding]:
     reported = {broker.broker_name: found for broker, found in answers.ok.items()}
-    configs = as_reported(client, {name: None if found is None else found.config for name, found in reported.items()})
+    configs = as_reported(
+        client.silent_masters, {name: None if found is None else found.config for name, found in reported.items()}
+    )
     found = config_findings(config for config in configs.values() if config is not None)
     if route is not None and route.missing:
         found.insert(0, TopicFinding.BROKER_MISSING)

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
+from rmqctl.model.failure import SLAVE_ANSWERED
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.file_claims import require_fit, require_kind
@@ -146,8 +147,7 @@ def _queue_name(entry: OffsetEntry) -> str:
 
 _COMMENT = "# not read: "
 # Failures that are about stored offsets, or hide queues; with others (ages, retention) a file is complete.
-_BY_SLAVE = "master, its slave answered"
-_OF_OFFSETS = ("offsets", "stored offsets", "all stored offsets", "route of", "names of topics", _BY_SLAVE)
+_OF_OFFSETS = ("offsets", "stored offsets", "all stored offsets", "route of", "names of topics", SLAVE_ANSWERED)
 
 
 def not_read_words(broker_name: str | None, what: str, sentence: str) -> str | None:
@@ -221,7 +221,7 @@ def _read_json(data: bytes) -> OffsetFile:
 
 
 def _json_entries(document: _Document) -> Iterator[_Found]:
-    copies = {error.broker_name for error in document.errors if error.what == _BY_SLAVE}
+    copies = {error.broker_name for error in document.errors if error.what == SLAVE_ANSWERED}
     for number, item in enumerate(document.items, 1):
         reason = item.reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
         unread = None

@@ -130,9 +130,10 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
     from rmqctl.admin.messages.pull import Expression
     from rmqctl.admin.messages.search import MessageSearch, check_sql
     from rmqctl.admin.messages.spans import fetch_spans
-    from rmqctl.admin.results import all_failed, slave_failures
+    from rmqctl.admin.results import all_failed
     from rmqctl.admin.topics.queues import chosen_queues, fetch_route
     from rmqctl.cli.output.progress import ScanProgress
+    from rmqctl.client.partial_answers import slave_failures
     from rmqctl.rules.store_times import TimeOrder, describe_back, describe_orders
 
     outcome = _Outcome()
@@ -186,7 +187,8 @@ async def _search_index(
     take: "Callable[[list[FoundMessage]], None]",
 ) -> None:
     from rmqctl.admin.messages.wait_lookup import find_indexed_or_waiting
-    from rmqctl.admin.results import all_failed, slave_failures
+    from rmqctl.admin.results import all_failed
+    from rmqctl.client.partial_answers import slave_failures
 
     if question.sql is not None:
         raise UsageError("--key and --sql cannot be used together.", hint="Use --property with --key.")

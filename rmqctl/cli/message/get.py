@@ -120,8 +120,8 @@ async def _find_by_key(client: "Client", topic: str, key: str) -> "LookupReport"
     from rmqctl.admin.messages.filter import MessageFilter
     from rmqctl.admin.messages.lookup import LookupReport, not_indexed
     from rmqctl.admin.messages.wait_lookup import find_indexed_or_waiting
-    from rmqctl.admin.results import slave_failures
     from rmqctl.admin.topics.queues import fetch_route
+    from rmqctl.client.partial_answers import slave_failures
 
     route = await fetch_route(client, topic)
     indexed = await find_indexed_or_waiting(client, route, MessageFilter(key=key), limit=_MAX_COUNT)

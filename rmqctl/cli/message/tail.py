@@ -11,6 +11,7 @@ from rmqctl.cli.arguments import Queues, parse_queues
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name, unread_messages
 from rmqctl.cli.output.message_options import BodyOptions, parse_tag_option, parse_when
+from rmqctl.cli.output.render import write_failures
 from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UnreachableError, UsageError
@@ -97,8 +98,6 @@ def command(
         return 0 if is_whole else 8
 
     code = invocation.ask(follow, open_ended=True, waiting="Waiting for messages")
-    # The rows are already written.
-    failures = invocation.display.findings.failures
-    for failure in failures:
-        to_stderr(printable(f"rmqctl: not read: {failure.broker_name or failure.what}: {failure.error.sentence}"))
-    return code or (8 if failures else 0)
+    findings = invocation.display.findings
+    write_failures(findings.failures, findings.hints)
+    return code or (8 if findings.failures else 0)

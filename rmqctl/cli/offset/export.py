@@ -147,7 +147,8 @@ def to_listing(export: Export) -> Listing:
     notes = [f"Null ({why}): {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
     if progress.cut:
         notes.append(f"With isReadable false: {_listed([str(each.mq) for each in progress.cut])}.")
-    items = {row.mq: _item(row) for row in progress.rows} | {each.mq: _cut_item(each) for each in progress.cut}
+    rows: tuple[QueueProgress | CutQueue, ...] = (*progress.rows, *progress.cut)
+    items = {row.mq: _item(row) for row in rows}
     return Listing(
         kind="OffsetExport",
         columns=_COLUMNS,
@@ -192,25 +193,12 @@ def to_csv_listing(export: Export, *, is_kafka: bool) -> Listing:
     )
 
 
-def _cut_item(cut: CutQueue) -> dict[str, Any]:
-    item = {
-        "topic": cut.mq.topic,
-        "brokerName": cut.mq.broker_name,
-        "queueId": cut.mq.queue_id,
-        "isReadable": False,
-        "consumerOffset": cut.consumer_offset,
-        "minOffset": cut.min_offset,
-        "maxOffset": cut.max_offset,
-    }
-    return {**item, "reasons": {key: str(Unknown.NOT_REPORTED) for key, value in item.items() if value is None}}
-
-
-def _item(row: QueueProgress) -> dict[str, Any]:
+def _item(row: QueueProgress | CutQueue) -> dict[str, Any]:
     item = {
         "topic": row.mq.topic,
         "brokerName": row.mq.broker_name,
         "queueId": row.mq.queue_id,
-        "isReadable": True,
+        "isReadable": isinstance(row, QueueProgress),
         "consumerOffset": row.consumer_offset,
         "minOffset": row.min_offset,
         "maxOffset": row.max_offset,

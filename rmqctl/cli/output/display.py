@@ -14,7 +14,8 @@ class RunFindings(Struct):
     """What a run learned about the cluster apart from its result; reported with every result of the run.
 
     `failures` make each result partial: name servers that report less than others, or missing brokers. `hints` are by
-    the address of a broker that could not be reached. `partial_codes`: see RunState.
+    the address of a broker that could not be reached. `partial_codes` are the exit codes of
+    the partial results that were shown; the run does not end with 0 then.
     """
 
     failures: tuple[Failure, ...] = ()

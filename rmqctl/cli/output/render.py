@@ -88,14 +88,20 @@ def _warn(listing: Listing, hints: Mapping[str, str], *, with_failures: bool) ->
     """
     for warning in listing.warnings:
         to_stderr(f"rmqctl: {printable(warning)}")
-    merged = _merged(listing.failures) if with_failures else []
+    if with_failures:
+        write_failures(listing.failures, hints)
+
+
+def write_failures(failures: Sequence[Failure], hints: Mapping[str, str]) -> None:
+    """Write what could not be read or written to stderr; `hints` are those of the run, by address."""
+    merged = _merged(failures)
     for failure, more_count in merged[:_MOST_LINES]:
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
         to_stderr(f"rmqctl: {_FAILED[failure.attempt]}: {what}: {printable(failure.error.sentence)}")
     if len(merged) > _MOST_LINES:
         to_stderr(f"rmqctl: {counted(len(merged) - _MOST_LINES, 'more failure')}; -o json lists all of them.")
-    for hint in hints_of(listing.failures, hints)[:_MOST_LINES] if with_failures else ():
+    for hint in hints_of(failures, hints)[:_MOST_LINES]:
         to_stderr(f"        {printable(hint)}")
 
 
