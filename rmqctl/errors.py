@@ -82,10 +82,14 @@ class DeclinedError(RmqctlError):
 
 
 class NotAuthorisedError(RmqctlError):
-    """The cluster rejected the credentials, or they lack the permission that the request needs."""
+    """The cluster rejected the credentials, or they lack the permission that the request needs: `right`, if known."""
 
     exit_code = 4
     name = "NOT_AUTHORISED"
+
+    def __init__(self, sentence: str, *, hint: str | None = None, right: str | None = None) -> None:
+        super().__init__(sentence, hint=hint)
+        self.right = right
 
 
 class NotFoundError(RmqctlError):

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.errors import StaleError
+from rmqctl.errors import StaleError, UnreachableError
 from rmqctl.model.failure import SLAVE_ANSWERED, Failure
 from rmqctl.model.plan import AwaitedWrite, ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
@@ -42,6 +42,21 @@ def is_harmless(failure: Failure) -> bool:
 _NOT_SEEN = "not seen"
 # The failure of a broker whose offsets could be read, but which did not report whether it has the group configured.
 GROUPS = "configurations of groups"
+
+
+def broker_of(brokers: Mapping[str, BrokerData], name: str) -> BrokerData:
+    """Return a broker of a group that was read. Raises UnreachableError for one that was not read.
+
+    Names of queues come from members, plans and earlier reads: their brokers may be silent, removed or renamed by now.
+    """
+    if name not in brokers:
+        raise not_read(name)
+    return brokers[name]
+
+
+def not_read(name: str) -> UnreachableError:
+    """Return the error for a broker that was not read with the rest of its group, for an unknown reason."""
+    return UnreachableError(name, "not registered, or it does not answer")
 
 
 def reason_words(failure: Failure) -> str:

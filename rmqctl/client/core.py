@@ -148,7 +148,7 @@ class Client:
             await pause(self.clock, pause_s)
             response = await ask()
         if response.code not in accept:
-            raise refusal(address, response, self._credentials)
+            raise refusal(address, command.code, response, self._credentials)
         return response
 
     async def _ask_in_turn(

@@ -17,7 +17,7 @@ from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_dumps import dumps
-from rmqctl.rules.stuck_queues import Head
+from rmqctl.rules.head_notes import Head
 
 from .batch import Listener
 from .counters import Counters

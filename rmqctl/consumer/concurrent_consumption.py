@@ -29,6 +29,8 @@ from .workers import make_workers
 EXPIRED_LEVEL = 3
 # The number of failed batches that are sent back concurrently; each is sent message by message.
 _SENT_BACK_AT_ONCE = 32
+# The characters of a group's name in the names of Java's threads (ConsumeMessageConcurrentlyService).
+_NAME_LENGTH = 100
 
 
 class RetrySender(Protocol):
@@ -106,8 +108,8 @@ class ConcurrentConsumption:
         self._gate = asyncio.Semaphore(_SENT_BACK_AT_ONCE)
         self.expiry = Expiry(clock, settings.consume_timeout_s, self._expire)
         self._workers = make_workers(
-            listener, settings.worker_count, clock, on_done=self._settle, on_start=self.expiry.started,
-            on_end=self.expiry.finished,
+            listener, settings.worker_count, clock, name=f"ConsumeMessageThread_{settings.group[:_NAME_LENGTH]}",
+            on_done=self._settle, on_start=self.expiry.started, on_end=self.expiry.finished,
         )  # fmt: skip
 
     def submit(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:

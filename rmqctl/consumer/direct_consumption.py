@@ -49,8 +49,9 @@ async def consume_directly(listener: Listener, clock: Clock, batch: Batch) -> di
     """Pass a batch to a listener, in its own worker; return the result (ConsumeMessageDirectlyResult)."""
     done = asyncio.Event()
     workers = make_workers(
-        listener, 1, clock, on_done=lambda _: done.set(), on_start=lambda *_: None, on_end=lambda _: None
-    )
+        listener, 1, clock, name="ConsumeMessageDirectly", on_done=lambda _: done.set(), on_start=lambda *_: None,
+        on_end=lambda _: None,
+    )  # fmt: skip
     try:
         workers.submit([batch])
         await done.wait()

@@ -26,7 +26,7 @@ from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.consumer_requests import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy, class_of_strategy
-from rmqctl.rules.stuck_queues import Head
+from rmqctl.rules.head_notes import Head
 from rmqctl.text.words import listed
 
 from .assigned_queues import AssignedQueues

@@ -6,12 +6,13 @@ It asks only when a message could not be sent back by its offset in the log, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.retry_locks import LOCK_S, MemberReport, PossibleLocker, RetryPermission, judge
 from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
+from rmqctl.model.group import RunningInfo
 from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import consumer_requests, group_bodies, headers
@@ -88,12 +89,11 @@ class RetryGuard:
         for broker, ids in listed.items():
             self.saw(broker.broker_name, ids)
         now_s = self._now_s()
-        through = {
-            client_id: broker.master_address
-            for broker in listed
-            for client_id in self._listed[broker.broker_name]
-            if broker.master_address is not None and not self._is_known_harmless(client_id, now_s)
-        }
+        through: dict[str, list[str]] = {}
+        for broker in listed:
+            for client_id in self._listed[broker.broker_name]:
+                if broker.master_address is not None and not self._is_known_harmless(client_id, now_s):
+                    through.setdefault(client_id, []).append(broker.master_address)
         await self._ask_all(through)
         now_s = self._now_s()
         for broker in brokers:
@@ -121,10 +121,10 @@ class RetryGuard:
         reported = self._reported.get(client_id)
         return reported is not None and reported.is_orderly is False and now_s - reported.at_s <= LOCK_S
 
-    async def _ask_all(self, through: Mapping[str, str]) -> None:
-        """Ask members how they consume; `through` has the address of a broker for each client id."""
+    async def _ask_all(self, through: Mapping[str, Sequence[str]]) -> None:
+        """Ask members how they consume; `through` has the addresses of each client id's brokers."""
         gate, now_s = asyncio.Semaphore(_ASKED_AT_ONCE), self._now_s()
-        asking = asyncio.gather(*(self._ask(gate, address, client_id) for client_id, address in through.items()))
+        asking = asyncio.gather(*(self._ask(gate, addresses, client_id) for client_id, addresses in through.items()))
         try:
             await wait_for(self._client.clock, asking, _ASKING_S)
         except TimeoutError:
@@ -136,13 +136,20 @@ class RetryGuard:
         there = {client_id for there_s in self._there_s.values() for client_id in there_s}
         self._reported = {client_id: reported for client_id, reported in self._reported.items() if client_id in there}
 
-    async def _ask(self, gate: asyncio.Semaphore, address: str, client_id: str) -> None:
-        async with gate:
+    async def _fetch(self, addresses: Sequence[str], client_id: str) -> RunningInfo | None:
+        """Return a member's report, through the first broker that it answers in half of the time; None without one."""
+        request = headers.get_running_info(self._group, client_id)
+        for address in addresses:
             try:
-                answer = await self._client.ask(address, headers.get_running_info(self._group, client_id))
-                info = group_bodies.decode_running_info(answer.body) if answer.body else None
+                answer = await self._client.ask(address, request, timeout_s=_ASKING_S / 2)
+                return group_bodies.decode_running_info(answer.body) if answer.body else None
             except RmqctlError:
-                return
+                continue
+        return None
+
+    async def _ask(self, gate: asyncio.Semaphore, addresses: Sequence[str], client_id: str) -> None:
+        async with gate:
+            info = await self._fetch(addresses, client_id)
         if info is None or not info.properties:
             return  # Go's clients answer this for some seconds after their first messages
         # Pull clients lock nothing, and do not report this property.
@@ -187,13 +194,11 @@ def _silent(before: MemberReport | None, now_s: float) -> MemberReport:
 
 
 def explain(hindrances: Iterable[tuple[str, PossibleLocker]], group: str) -> str:
-    """Return why a retry is not sent as a new message, and what to do about it."""
+    """Return why a retry is not sent as a new message."""
     found = sorted(hindrances, key=lambda each: (not each[1].is_orderly, each))
     broker_name, first = found[0]
     if first.is_orderly:
-        reason = f"{first.client_id} consumes orderly in group {group}"
-        advice = "Make all members of a group consume in the same way."
+        reason = f"{first.client_id} consumes orderly in group {group}, and so it locks queues"
     else:
         reason = f"{first.client_id} may consume orderly in group {group}, and does not report it"
-        advice = "rmqctl waits a minute for its answer."
-    return f"Not sent as a new message, because {broker_name} would make it a dead letter: {reason}. {advice}"
+    return f"Not sent as a new message, because {broker_name} would make it a dead letter: {reason}."

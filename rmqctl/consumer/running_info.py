@@ -14,7 +14,7 @@ from rmqctl.protocol.consumer_requests import subscription_data
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.versions import OUR_VERSION, version_name
 from rmqctl.rules.flow_control import FlowControl
-from rmqctl.rules.stuck_queues import Head, note_of_head
+from rmqctl.rules.head_notes import Head, note_of_head
 
 from .process_queue import ProcessQueue
 from .settings import ConsumerSettings

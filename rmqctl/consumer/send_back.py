@@ -106,7 +106,8 @@ class SendBackRequests:
         route = await self._producer.routes.route(topic)
         free = [mq for mq in writable_queues(route) if mq.broker_name not in hindered]
         if not free:
-            raise RefusedError(explain(hindered.items(), self._group))
+            hint = "Make all members of a group consume in the same way."
+            raise RefusedError(explain(hindered.items(), self._group), hint=hint)
         # Any of them, and no other broker when it fails: the next attempt chooses again.
         chosen = random.choice(free)  # noqa: S311
         await self._producer.send_message(topic, made, mq=chosen, timeout_s=self._fallback_timeout_s)

@@ -33,16 +33,18 @@ class Workers(Protocol):
 
 
 def make_workers(
-    listener: Listener, count: int, clock: Clock, *, on_done: Callable[[list[Batch]], None], on_start: OnStart,
-    on_end: OnEnd,
+    listener: Listener, count: int, clock: Clock, *, name: str, on_done: Callable[[list[Batch]], None],
+    on_start: OnStart, on_end: OnEnd,
 ) -> Workers:  # fmt: skip
     """Return `count` workers for a listener. `on_done` is called in the event loop with the finished batches.
+
+    Their names are `name` and a number: a stack dump shows the workers of all consumers of a process.
 
     A listener that never returns keeps its worker. A thread cannot be stopped, and a task could be stopped in the
     middle of work that must finish. A coroutine may set its own limit (asyncio.timeout).
     """
     make = TaskWorkers if is_coroutine_function(listener) else ThreadWorkers
-    return make(_Calling(listener, clock.monotonic_s, on_start, on_end), count, on_done)
+    return make(_Calling(listener, clock.monotonic_s, on_start, on_end), count, on_done, name)
 
 
 def find_fault(listener: object) -> str | None:
@@ -93,7 +95,7 @@ class ThreadWorkers:
     loop polls for them; after that, threads notify it.
     """
 
-    def __init__(self, calling: _Calling, count: int, on_done: Callable[[list[Batch]], None]) -> None:
+    def __init__(self, calling: _Calling, count: int, on_done: Callable[[list[Batch]], None], name: str) -> None:
         self._calling = calling
         self._count = count
         self._on_done = on_done
@@ -110,7 +112,7 @@ class ThreadWorkers:
         self._is_telling = False
         self._is_closed = False
         for number in range(count):
-            threading.Thread(target=self._run, name=f"ConsumeMessageThread_{number + 1}", daemon=True).start()
+            threading.Thread(target=self._run, name=f"{name}_{number + 1}", daemon=True).start()
 
     def submit(self, batches: Iterable[Batch]) -> None:
         """See Workers."""
@@ -195,13 +197,13 @@ class ThreadWorkers:
 class TaskWorkers:
     """Tasks of the event loop, for listeners that wait without blocking. Finished batches are handed over together."""
 
-    def __init__(self, calling: _Calling, count: int, on_done: Callable[[list[Batch]], None]) -> None:
+    def __init__(self, calling: _Calling, count: int, on_done: Callable[[list[Batch]], None], name: str) -> None:
         self._calling = calling
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._done: list[Batch] = []
         self._work: asyncio.Queue[Batch] = asyncio.Queue()
-        self._tasks = [asyncio.ensure_future(self._run()) for _ in range(count)]
+        self._tasks = [asyncio.create_task(self._run(), name=f"{name}_{number + 1}") for number in range(count)]
 
     def submit(self, batches: Iterable[Batch]) -> None:
         """See Workers."""

@@ -22,6 +22,7 @@ from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import MASTER_ID, BrokerData
 from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.group_state import unheard
 from rmqctl.rules.message_filters.tags import tag_code
 from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.text.words import listed
@@ -80,8 +81,7 @@ async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, 
         *_failures("entries of its index", codes.failed, lambda place: place[0].broker_name),
         *_failures("where to read from", sources.failed, lambda mq: mq.broker_name),
     ]
-    silent = sorted({each.broker_name or "" for each in failures})
-    reasons = [f"{listed(silent)} did not answer every request"] * bool(silent)
+    reasons = [*unheard(((each.broker_name or "", each.error) for each in failures), "did not answer every request")]
     reasons += [f"{listed(hidden)} stores pops where they cannot be read"] * bool(hidden)
     return BacklogReading(
         replace(

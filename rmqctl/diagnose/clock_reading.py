@@ -13,6 +13,7 @@ from rmqctl.admin.offsets.reading import GroupReading
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.diagnose.clocks import GroupClocks, measure_members
+from rmqctl.errors import RmqctlError
 from rmqctl.model.group import RunningInfo
 from rmqctl.observe.clock_watch import WatchedMember, watch_members
 
@@ -40,15 +41,15 @@ async def measure_clocks(
     }
     answers = await ask_all(addresses, lambda name: measure_clock(client, addresses[name]))
     members = [
-        WatchedMember(facts.group, client_id, address, _reported(facts, client_id, later.get(facts.group, {})))
+        WatchedMember(facts.group, client_id, seen_by, _reported(facts, client_id, later.get(facts.group, {})))
         for facts, reading in zip(every, readings, strict=True)
-        for client_id, address in _through(reading).items()
+        for client_id, seen_by in _through(reading).items()
         if client_id in facts.running
     ]
     watched = await watch_members(client, members, is_probe=is_probe)
     looks = {(member.group, member.client_id): answers for member, answers in zip(members, watched, strict=True)}
-    unreported = {name: "no time in its answer" for name, skew in answers.ok.items() if skew is None}
-    unreported |= {name: error.sentence for name, error in answers.failed.items()}
+    unreported: dict[str, RmqctlError | None] = {name: None for name, skew in answers.ok.items() if skew is None}
+    unreported |= answers.failed
     skews = {name: skew for name, skew in answers.ok.items() if skew is not None}
     measured = []
     for facts, reading in zip(every, readings, strict=True):
@@ -69,8 +70,8 @@ def _reported(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo
     return tuple(reported[client_id] for reported in (facts.running, later) if client_id in reported)
 
 
-def _through(reading: GroupReading) -> dict[str, str]:
-    """Return the address of a broker that sees each client id, without ids that are used by two clients."""
+def _through(reading: GroupReading) -> dict[str, tuple[str, ...]]:
+    """Return the addresses of the brokers that see each client id, without ids that are used by two clients."""
     through = addresses_of((view.address, view.connections) for view in reading.views.values())
     counts = [Counter(member.client_id for member in found.members) for found in reading.connections()]
-    return {name: address for name, address in through.items() if all(count[name] <= 1 for count in counts)}
+    return {name: each for name, each in through.items() if all(count[name] <= 1 for count in counts)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from rmqctl.errors import RmqctlError
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.progress import QueueProgress
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
@@ -23,12 +24,13 @@ _CLOSE_MS = 2_000
 class GroupClocks(Struct, frozen=True):
     """Known bounds of how far each clock is ahead of this machine's, in ms.
 
-    `brokers` are by broker name, `members` by client id; `unmeasured` gives the reason for each missing broker.
+    `brokers` are by broker name, `members` by client id; `unmeasured` is why a broker is missing, None without a time
+    in its answer.
     """
 
     brokers: Mapping[str, SkewBounds] = {}
     members: Mapping[str, ClockBounds] = {}
-    unmeasured: Mapping[str, str] = {}
+    unmeasured: Mapping[str, RmqctlError | None] = {}
 
     @property
     def reference(self) -> SkewBounds:

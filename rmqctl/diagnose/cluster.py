@@ -168,7 +168,7 @@ async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> 
     lost = ", ".join(dict.fromkeys(part for read in refused for part in read.commands.split(", ")))
     found = f"{len(refused)} of {read_count} reads are refused, {how} ({', '.join(map(str, codes))})"
     status = Status.WARN if partial is None else Status.FAIL
-    hint = f"Grant: {wanted}. Without these rights, {lost} show less."
+    hint = f"Grant: {wanted}. Topics and groups that you read need the same. Without these rights, {lost} show less."
     return CheckResult("rights", name, status, found, hint, measured, partial)
 
 

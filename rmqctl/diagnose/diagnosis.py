@@ -18,6 +18,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.observe.membership_watch import watch_membership
+from rmqctl.rules.group_state import unheard, why_unseen
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import listed
 from rmqctl.whatif.live_snapshot import measure_rates
@@ -89,6 +90,10 @@ async def diagnose_groups(
     if Need.CLOCKS in wanted:
         readings = [first.details.reading for first in firsts]
         every = await measure_clocks(client, every, readings, second.running, is_probe=is_probe)
+    unmeasured = {
+        name: error for facts in every for name, error in facts.clocks.unmeasured.items() if error is not None
+    }
+    failures += [Failure(name, "clock", error) for name, error in unmeasured.items()]
     failures += [*meanwhile.failures, *second.failures, *proxy_failures]
     diagnoses = [
         _only_about(topics, diagnose(facts, checks, _unknown(first.details, facts, second, meanwhile)))
@@ -205,14 +210,17 @@ def _unknown(
     """Return the reasons for missing data of a group, by need."""
     reading, progress = details.reading, details.progress
     unknown: dict[Need, str] = {}
-    silent = {*reading.failed_brokers, *(mq.broker_name for mq in reading.orphans())}
-    partly = {each.broker_name for each in details.failures if each.broker_name is not None} - silent
-    reasons = [f"{', '.join(sorted(silent))} did not answer"] * bool(silent)
-    reasons += [f"{', '.join(sorted(partly))} did not answer every request"] * bool(partly)
-    if reasons:
+    gone = {mq.broker_name: None for mq in reading.orphans()}
+    silent = {**gone, **reading.failed_brokers}
+    partly = [
+        (each.broker_name, each.error)
+        for each in details.failures
+        if each.broker_name is not None and each.broker_name not in silent
+    ]
+    if reasons := [*unheard(silent.items()), *unheard(partly, "did not answer every request")]:
         unknown[Need.BROKERS] = ", ".join(reasons)
     if reading.running.failed:
-        unknown[Need.MEMBERS] = f"{', '.join(sorted(reading.running.failed))} did not answer"
+        unknown[Need.MEMBERS] = ", ".join(unheard(reading.running.failed.items()))
     elif facts.silent_proxies:
         unknown[Need.MEMBERS] = f"{', '.join(facts.silent_proxies)} did not answer: members may be connected there"
     elif any(facts.proxied.values()):
@@ -227,7 +235,7 @@ def _unknown(
         unknown[Need.BACKLOG] = meanwhile.backlog_unknown[facts.group]
     vague = facts.clocks.vague()
     if facts.clocks.unmeasured:
-        unknown[Need.CLOCKS] = f"{listed(facts.clocks.unmeasured)} did not report the time"
+        unknown[Need.CLOCKS] = ", ".join(unheard(facts.clocks.unmeasured.items(), "did not report the time"))
     elif vague:
         unknown[Need.CLOCKS] = f"the clock of {listed(vague)} is not known well enough: use --probe to measure it"
     return unknown
@@ -235,7 +243,7 @@ def _unknown(
 
 _UNSEEN: Mapping[Unknown | None, str] = {
     Unknown.BEHIND_PROXY: "members may be behind a proxy, where brokers do not see them",
-    Unknown.NOT_AUTHORISED: "this account may not see all members",
+    Unknown.NOT_AUTHORISED: f"not every member can be seen ({why_unseen(Unknown.NOT_AUTHORISED)})",
 }
 
 

@@ -75,7 +75,7 @@ class QueueMotion(Struct, frozen=True):
     @property
     def is_served(self) -> bool:
         """Whether a member consumes the queue, however slowly."""
-        return not self.is_stuck and self.watched.motion not in (Motion.IDLES, Motion.UNHELD)
+        return not self.is_stuck and self.watched.motion not in (Motion.IDLES, Motion.UNHELD, Motion.UNKNOWN)
 
     @property
     def head_offset(self) -> int | None:

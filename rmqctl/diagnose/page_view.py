@@ -272,7 +272,10 @@ class _Sections:
                 for kind, name in order[: self._clock_count]
             ),
             clocks_more=f"{counted(left, 'more clock')} not shown." if left > 0 else "",
-            unmeasured_clocks=facts.clocks.unmeasured,
+            unmeasured_clocks={
+                name: "no time in its answer" if error is None else error.sentence
+                for name, error in facts.clocks.unmeasured.items()
+            },
         )
 
     def _codes(self, findings: Sequence[Finding], at_ms: int) -> tuple[CodePart, ...]:

@@ -14,7 +14,8 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState, RunningInfo
-from rmqctl.observe.stuck_scan import GroupScan, StuckScan, conclude_scans, make_group_scan
+from rmqctl.observe.group_looks import GroupScan, make_group_scan
+from rmqctl.observe.stuck_scan import StuckScan, conclude_scans
 
 from .facts import QueueMotion
 
@@ -68,7 +69,7 @@ async def _watch(client: Client, group: str, first: FirstReading, topics: Sequen
     began_s = client.clock.monotonic_s()
     reading = await read_group(client, group, topics)
     last = make_group_scan(client, reading, conclude(group, reading), began_s)
-    return last, await conclude_scans(client, group, first.look, last, with_pops=False)
+    return last, await conclude_scans(client, group, [first.look], last, with_pops=False)
 
 
 def _identity(failure: Failure) -> tuple[str | None, str, type[RmqctlError]]:

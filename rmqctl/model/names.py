@@ -62,6 +62,11 @@ def is_system_topic(topic: str) -> bool:
     return topic in _SYSTEM_TOPICS or topic == DELAY_TOPIC or topic.startswith(_SYSTEM_PREFIXES)
 
 
+def is_sent_to_by_rocketmq(topic: str) -> bool:
+    """Return whether only RocketMQ sends to a topic: a system topic, or a group's retry or dead-letter topic."""
+    return is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
 def is_system_group(group: str) -> bool:
     """Return whether a group is RocketMQ's own (MixAll); a group in a namespace never is."""
     return group in _SYSTEM_GROUPS or group.startswith(_SYSTEM_GROUP_PREFIX)

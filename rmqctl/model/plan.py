@@ -87,11 +87,23 @@ class ReturnedMessage(Struct, frozen=True, rename="camel"):
     pop_handle: str | None = None
 
 
+class ListenerBlock(StrEnum):
+    """Why a client consumes nothing more from a queue until its listener returns: a restart frees the queue.
+
+    UNKNOWN: the client does not report its threads.
+    """
+
+    IN_ORDER = "IN_ORDER"
+    ALL_THREADS = "ALL_THREADS"
+    UNKNOWN = "UNKNOWN"
+
+
 class CleanStep(Struct, frozen=True, rename="camel"):
     """What is done before a queue moves to its target: these messages are sent back, with a delay level.
 
     They are in flight in `client_id` since `taken_at_ms` of its clock; None for a group without members, or when the
     client does not report it. `delay_level` -1 makes them dead letters; `max_reconsume_times` is the client's limit.
+    `blocked_by` is why the client consumes nothing more once the queue has moved, None when it continues.
     """
 
     head_offset: int
@@ -100,6 +112,7 @@ class CleanStep(Struct, frozen=True, rename="camel"):
     messages: tuple[ReturnedMessage, ...]
     client_id: str | None = None
     taken_at_ms: int | None = None
+    blocked_by: ListenerBlock | None = None
 
 
 class AwaitedWrite(Struct, frozen=True, rename="camel"):

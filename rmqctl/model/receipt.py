@@ -67,7 +67,8 @@ class ReturnReceipt(Struct, frozen=True, rename="camel"):
 class ReceiptItem(Struct, frozen=True):
     """One queue. `before` was stored at the moment of writing, `after` was read back; None without an offset.
 
-    `is_pending`: the broker has stored it, and no client has moved there yet. `note` says why it is not confirmed.
+    `is_pending`: the broker has stored it, and no client has resumed from there yet. `note` says why it is not
+    confirmed.
     `is_after_known` is false if `after` could not be read; if true, an `after` of None means no offset.
     `reconsumed_at_least` is how many messages the group had passed when it moved back to the target, None if members
     did not report it. `messages` are those that were to be sent back first.
@@ -151,15 +152,22 @@ class Receipt(Struct, frozen=True):
 
 
 class ReceiptReport(Struct, frozen=True):
-    """The receipt of a plan, and what failed on the way."""
+    """The receipt of a plan, and what failed on the way.
+
+    `returned_count`: messages that this change sent back, without those that an earlier one had sent.
+    """
 
     receipt: Receipt
     failures: tuple[Failure, ...]
+    returned_count: int = 0
 
     @property
     def exit_code(self) -> int:
         """0 if all is confirmed, 8 if only a part was done, 9 if something is not confirmed, else an error's code."""
         results = {item.result for item in self.receipt.items} | {item.result for item in self.receipt.configs}
+        # Of a queue that did not move, messages may have been sent back.
+        left = [item for item in self.receipt.items if item.result is not Result.CONFIRMED]
+        results |= {each.result for item in left for each in item.messages} & {Result.CONFIRMED, Result.UNKNOWN}
         codes = {failure.error.exit_code for failure in self.failures}
         if NotAuthorisedError.exit_code in codes:
             return NotAuthorisedError.exit_code

@@ -18,8 +18,9 @@ class OwnerSample(Struct, frozen=True):
     `commit_offset` is the client's position in memory, committed to the broker every 5 s; None when it has none.
     `is_dropped`: it has given the queue up, and is about to remove the entry. `begun_at_ms` is when it last got the
     queue, None for one that consumes in order and for clients that do not report it; `consumed_at_ms` is when it last
-    finished a message, or got the queue. `may_forget`: the client can forget the offset that it was reset to, and
-    start the queue again at its old position.
+    finished a message, or got the queue. `is_listening`: its listener has messages of the queue, which only clients
+    that consume in order report. `may_forget`: the client can forget the offset that it was reset to, and start the
+    queue again at its old position.
     """
 
     client_id: str
@@ -30,6 +31,7 @@ class OwnerSample(Struct, frozen=True):
     begun_at_ms: int | None = None
     consumed_at_ms: int | None = None
     may_forget: bool = False
+    is_listening: bool = False
 
 
 class QueueSample(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rmqctl.admin.groups.members import RELAYED_AT_ONCE, ask_running_info
+from rmqctl.admin.groups.members import RELAYED_AT_ONCE, ask_running_info, ask_through
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.group import RunningInfo
@@ -30,11 +30,11 @@ _OFTEN_AT_ONCE, _CHANCES = 2, 5
 
 
 class WatchedMember(Struct, frozen=True):
-    """A member, the address of a broker that sees it, and its answers so far, at least one."""
+    """A member, the addresses of the brokers that see it, and its answers so far, at least one."""
 
     group: str
     client_id: str
-    address: str
+    addresses: tuple[str, ...]
     reported: tuple[RunningInfo, ...]
 
     @property
@@ -51,7 +51,7 @@ async def watch_members(
     Each member is asked once more, and twice if something has changed: then its clock is known to a few ms. With
     `is_probe`, asks until all clocks are known that well, for at most PROBE_S. Members that stop answering are skipped.
     """
-    gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(RELAYED_AT_ONCE) for member in members}
+    gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for member in members for address in member.addresses}
     until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
     turns = _Turns(max(_OFTEN_AT_ONCE, len(members) // _CHANCES))
 
@@ -85,6 +85,10 @@ class _Turns:
 async def _watch(
     client: Client, member: WatchedMember, gates: Mapping[str, asyncio.Semaphore], turns: _Turns, until_s: float | None
 ) -> tuple[RunningInfo, ...]:
+    async def ask(address: str) -> RunningInfo:
+        async with gates[address]:
+            return await ask_running_info(client, address, member.group, member.client_id)
+
     looks = list(member.reported)
     window: tuple[int, int] | None = None
     alike_count = 0
@@ -109,8 +113,7 @@ async def _watch(
                 wanted_s = _OFTEN_S if is_soon else _delay_s(window, client.clock.now_ms())
                 await pause(client.clock, turns.delay_s(member, wanted_s))
         try:
-            async with gates[member.address]:
-                looks.append(await ask_running_info(client, member.address, member.group, member.client_id))
+            looks.append(await ask_through(member.addresses, ask))
         except RmqctlError:
             return tuple(looks)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from rmqctl.admin.groups.members import (
     RELAYED_AT_ONCE,
     addresses_of,
     ask_running_info,
+    ask_through,
     fetch_placed_connections,
     find_proxies,
 )
@@ -219,28 +221,29 @@ class GroupSampler:
         answer = await self._client.ask(address, request, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
         return headers.int_field(answer, "offset") if answer.code == ResponseCode.SUCCESS else None
 
-    async def _ask_members(self, through: Mapping[str, str]) -> Answers[str, RunningInfo]:
-        """Ask members, each through a broker that it is connected to, except those that were silent a moment ago."""
+    async def _ask_members(self, through: Mapping[str, Sequence[str]]) -> Answers[str, RunningInfo]:
+        """Ask members through the brokers that they are connected to, except those that were silent a moment ago."""
         now_s = self._client.clock.monotonic_s()
-        gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in through.values()}
+        gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for each in through.values() for address in each}
         silent_counts = Counter[str]()
 
-        async def ask(client_id: str) -> RunningInfo | None:
-            address = through[client_id]
+        async def ask(client_id: str, address: str) -> RunningInfo:
             async with gates[address]:
                 if silent_counts[address] >= _SILENT_AT_ONCE:
-                    return None
+                    raise UnreachableError(client_id, f"not asked, after {_SILENT_AT_ONCE} silent members on {address}")
                 try:
                     return await self._ask_member(client_id, address)
                 except RmqctlError as error:
-                    if _is_silence(error):
-                        silent_counts[address] += 1
-                        self._silent_until_s[client_id] = self._client.clock.monotonic_s() + _SILENT_S
+                    silent_counts[address] += _is_silence(error)
                     raise
 
         asked = [client_id for client_id in through if self._silent_until_s.get(client_id, now_s) <= now_s]
-        answers = await ask_all(asked, ask)
-        return Answers({name: info for name, info in answers.ok.items() if info is not None}, answers.failed)
+        answers = await ask_all(asked, lambda client_id: ask_through(through[client_id], partial(ask, client_id)))
+        silent_until_s = self._client.clock.monotonic_s() + _SILENT_S
+        self._silent_until_s |= {
+            client_id: silent_until_s for client_id, error in answers.failed.items() if _is_silence(error)
+        }
+        return answers
 
     async def _ask_member(self, client_id: str, address: str) -> RunningInfo:
         await self._pace.turn(
@@ -332,4 +335,5 @@ def _owner(client_id: str, mq: MessageQueue, info: RunningInfo, *, may_forget: b
         begun_at_ms=held.locked_at_ms if is_concurrent else None,
         consumed_at_ms=held.last_consume_at_ms,
         may_forget=may_forget,
+        is_listening=held.in_order_count > 0,
     )

@@ -9,12 +9,11 @@ from msgspec import Struct
 from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.messages.pull import FoundMessage, fetch_one
-from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueueInfo, RunningInfo
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
@@ -36,11 +35,12 @@ from rmqctl.rules.stuck_queues import (
     PositionPair,
     StuckFacts,
     StuckVerdict,
-    client_now_ms,
     judge,
     judge_popped,
+    needs_head,
 )
 
+from .group_looks import GroupScan, between_ms, look_at_group, now_of, watch
 from .member_threads import MemberThreads, fetch_member_threads
 from .pop_scan import PoppedMessage, PopScan, scan_pops
 
@@ -109,15 +109,16 @@ async def scan_group(
     that has passed and the total time, in s. Changes nothing. Raises the errors of fetch_group_progress(), and
     UsageError for queues that the group does not have.
     """
-    first = await _look(client, group, topics, choices)
+    looks = [await look_at_group(client, group, topics, choices)]
     until_s, last_s = window_s, max(window_s, patience_s or 0.0)
     while True:
-        await _wait(client, first.ended_s, until_s, on_wait)
-        last = await _look(client, group, topics, choices)
-        scan = await conclude_scans(client, group, first, last, older_than_ms, choices)
+        await _wait(client, looks[0].ended_s, until_s, on_wait)
+        last = await look_at_group(client, group, topics, choices)
+        scan = await conclude_scans(client, group, looks, last, older_than_ms, choices)
         undecided = any(each.verdict.needs_time for each in scan.queues)
         if not undecided or until_s >= last_s:
             return scan
+        looks.append(last)
         until_s = min(last_s, until_s + _AGAIN_S)
 
 
@@ -127,61 +128,32 @@ async def _wait(client: Client, began_s: float, until_s: float, on_wait: Callabl
         await pause(client.clock, min(1.0, until_s - passed_s))
 
 
-class GroupScan(Struct, frozen=True):
-    """One look at a group: when it started and ended, and the rows of the requested queues."""
-
-    began_s: float
-    ended_s: float
-    ended_at_ms: int
-    reading: GroupReading
-    progress: GroupProgress
-    rows: Mapping[MessageQueue, QueueProgress]
-
-
-async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequence[QueueChoice]) -> GroupScan:
-    began_s = client.clock.monotonic_s()
-    reading = await read_group(client, group, topics)
-    progress = conclude(group, reading)
-    look = make_group_scan(client, reading, progress, began_s, choices)
-    if choices and not look.rows and not progress.failures:
-        raise UsageError(
-            f"Group {group} has no queue {choices[0]}.", hint=f"List its queues: rmqctl offset show {group}."
-        )
-    return look
-
-
-def make_group_scan(
-    client: Client, reading: GroupReading, progress: GroupProgress, began_s: float, choices: Sequence[QueueChoice] = ()
-) -> GroupScan:
-    """Return the look for a reading that ends now and started at `began_s` (monotonic, by the client's clock)."""
-    rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
-    return GroupScan(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
-
-
 async def conclude_scans(
-    client: Client, group: str, first: GroupScan, last: GroupScan, older_than_ms: int | None = None,
+    client: Client, group: str, looks: Sequence[GroupScan], last: GroupScan, older_than_ms: int | None = None,
     choices: Sequence[QueueChoice] = (), *, with_pops: bool = True,
 ) -> StuckScan:  # fmt: skip
-    """Judge each queue by two looks at its group; ask for more about the queues that do not move.
+    """Judge each queue by the last look at its group, compared with the earliest one that shows its holder.
 
+    Asks for more about the queues that do not move. `looks` are the earlier ones, at least one, in order.
     `with_pops`: also find popped messages that are not acknowledged, by reading the brokers' check-points.
     """
-    for_ms = _between_ms(first, last)
+    for_ms = between_ms(looks[0], last)
     reports = {
-        client_id: report_of(client_id, info, _now_of(client_id, first, last))
+        client_id: report_of(client_id, info, now_of(client_id, looks[0], last))
         for client_id, info in last.reading.running.ok.items()
     }
     holders = _holders(last.reading.running.ok)
-    watched = {
-        (mq, client_id): _watch(mq, client_id, first, last, for_ms, None if client_id is None else reports[client_id])
+    compared = {
+        (mq, client_id): max(looks, key=lambda look: look.shows(mq, client_id))
         for mq in last.rows
         for client_id in holders.get(mq, (None,))
     }
-    still = {key: each.motion for key, each in watched.items() if each.motion in (Motion.RESTS, Motion.IDLES)}
+    watched = {key: watch(*key, first, last, reports.get(key[1] or "")) for key, first in compared.items()}
+    still = {key: each.motion for key, each in watched.items() if needs_head(each, older_than_ms)}
     heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
-    resting = {client_id for (_, client_id), motion in still.items() if motion is Motion.RESTS and client_id}
+    resting = {client_id for (_, client_id), motion in still.items() if motion is not Motion.IDLES and client_id}
     asked = {client_id: reports[client_id].settings for client_id in sorted(resting)}
-    members = await fetch_member_threads(client, group, last.reading.views.values(), asked)
+    members, unheard = await fetch_member_threads(client, group, last.reading.views.values(), asked)
     hindrances: dict[str, RetryHindrance] = {}
     if any(_fails(last.reading.running.ok, key) for key in still):
         brokers = {name: view.broker for name, view in last.reading.views.items()}
@@ -191,6 +163,7 @@ async def conclude_scans(
     types = {each.consume_type for each in last.reading.connections()}
     pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
     queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
+    unknown: dict[int, GroupScan] = {}
     for (mq, client_id), each in watched.items():
         member = None if client_id is None else reports[client_id]
         holder = None if member is None else _holder(mq, member, members.get(member.client_id))
@@ -200,13 +173,19 @@ async def conclude_scans(
             can_pull=mq.broker_name not in closed, hides_pops=mq.broker_name in pops.hindrances,
         )  # fmt: skip
         verdict = judge(facts, older_than_ms)
+        if each.motion is Motion.UNKNOWN and (verdict is None or verdict.is_stuck is None):
+            unknown[id(compared[mq, client_id])] = compared[mq, client_id]
         if verdict is not None:
             settings = None if member is None else member.settings
             queues.append(StuckQueue(last.rows[mq], each, holder, settings, verdict, head))
     rank = {True: 0, None: 1, False: 2}
     queues.sort(key=lambda each: (rank[each.verdict.is_stuck], each.progress.mq))
     silent_ids = tuple(sorted(last.reading.running.failed))
-    failures = [*last.progress.failures, *_failed_heads(heads), *pops.failures]
+    failures = [*last.progress.failures, *_failed_heads(heads), *unheard, *pops.failures]
+    # What a later look could read is a failure only where a queue stays unknown without it.
+    known = {(each.broker_name, each.what) for each in failures}
+    earlier = {(each.broker_name, each.what): each for look in unknown.values() for each in look.progress.failures}
+    failures += [each for key, each in earlier.items() if key not in known]
     return StuckScan(
         group, last.progress, len(last.rows), for_ms, last.ended_at_ms, tuple(queues), members, hindrances, silent_ids,
         tuple(failures), pops.hindrances, pops.notes, watched,
@@ -249,11 +228,6 @@ def _popped_row(last: GroupScan, for_ms: int, found: PoppedMessage, reports: Map
     return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
 
 
-def _between_ms(first: GroupScan, last: GroupScan) -> int:
-    """Return the least time between any answer of the first look and any of the last one."""
-    return max(0, round((last.began_s - first.ended_s) * 1000))
-
-
 async def _closed_brokers(client: Client, group: str, last: GroupScan) -> frozenset[str]:
     """Return the brokers that reject pulls of the group (consumeEnable=false)."""
     configs = await fetch_configs(client, {name: view.broker for name, view in last.reading.views.items()})
@@ -272,29 +246,6 @@ def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str 
             if not held.dropped:
                 holders.setdefault(mq, []).append(client_id)
     return holders
-
-
-def _watch(
-    mq: MessageQueue,
-    client_id: str | None,
-    first: GroupScan,
-    last: GroupScan,
-    for_ms: int,
-    report: HolderReport | None,
-) -> PositionPair:
-    def position(look: GroupScan) -> Position:
-        row = look.rows.get(mq)
-        held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
-        if row is None:
-            return Position(None, None, held)
-        return Position(row.consumer_offset, row.max_offset, held, row.min_offset, row.pull_offset)
-
-    return PositionPair(position(first), position(last), for_ms, None if report is None else report.settings.is_orderly)
-
-
-def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueueInfo | None:
-    held = None if info is None else info.process_queues.get(mq)
-    return None if held is None or held.dropped else held
 
 
 _Key = tuple[MessageQueue, str | None]
@@ -331,21 +282,10 @@ def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
     return status is not None and (status.consume_failed_tps > 0 or status.consume_failed_count > 0)
 
 
-def _now_of(client_id: str, first: GroupScan, last: GroupScan) -> int | None:
-    """Return a lower bound of a client's clock now; between two looks it advanced as ours did."""
-    seen = [
-        at_ms + passed_ms
-        for look, passed_ms in ((first, _between_ms(first, last)), (last, 0))
-        if (info := look.reading.running.ok.get(client_id)) is not None
-        if (at_ms := client_now_ms(info)) is not None
-    ]
-    return max(seen, default=None)
-
-
 def _holder(mq: MessageQueue, report: HolderReport, member: MemberThreads | None) -> Holder:
     if member is None:
         return holder_of(mq, report, None, None)
-    return holder_of(mq, report, member.thread_count, None if member.threads is None else len(member.threads))
+    return holder_of(mq, report, member.thread_count, member.busy_count)
 
 
 def _facts(
@@ -372,18 +312,24 @@ def _facts(
         reports_queues=CONSUME_ACTIVELY not in types,
         is_pop=_pops(row, types),
         hides_pops=hides_pops,
-        head_age_ms=None if message is None else _age_ms(client, row, head, message.stored_at_ms),
+        head_age_ms=_age_ms(client, row, watched.last.held, message),
         is_wanted=None if message is None else _passes(report, mq, message),
         can_pull=can_pull,
         retry_hindrance=hindrance,
     )
 
 
-def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, stored_at_ms: int) -> int:
-    """Return the head's age since it was stored: for the first unread one by its broker, else by our own clock."""
-    if head is not None and head.queue_offset == row.consumer_offset and row.time_lag_source is not None:
+def _age_ms(
+    client: Client, row: QueueProgress, held: ProcessQueueInfo | None, message: StoredMessage | None
+) -> int | None:
+    """Return the head's age since it was stored: for the first unread one by its broker, else by our own clock.
+
+    For the first unread one, an account that may not read messages knows it as well.
+    """
+    head = message.queue_offset if message is not None else None if held is None else held.head_offset
+    if head is not None and head == row.consumer_offset and row.time_lag_source is not None:
         return row.time_lag_ms or 0
-    return max(0, client.clock.now_ms() - stored_at_ms)
+    return None if message is None else max(0, client.clock.now_ms() - message.stored_at_ms)
 
 
 def _passes(report: HolderReport | None, mq: MessageQueue, message: StoredMessage) -> bool | None:

@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
-from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
 from rmqctl.observe.rules.reconsumed import reconsumed_at_least
-from rmqctl.rules.confirmation import ResetOutcome, WriteVerdict, WrittenOffset, judge, push_quiet_s
+from rmqctl.rules.confirmation import judge
+from rmqctl.rules.written_offsets import ResetOutcome, WriteVerdict, WrittenOffset, push_quiet_s
 
 from .group_sampler import GroupSampler
 
@@ -37,7 +37,7 @@ class StableResult(Struct, frozen=True):
 async def wait_until_confirmed(
     client: Client,
     group: str,
-    written: Sequence[tuple[MessageQueue, Route, int | None, int]],
+    written: Sequence[WrittenOffset],
     brokers: Mapping[str, BrokerData],
     *,
     limit_s: float,
@@ -48,13 +48,13 @@ async def wait_until_confirmed(
 ) -> StableResult:
     """Watch a group until the verdict for each queue is final, for at most limit_s and the client's deadline.
 
-    `written` are (queue, route, offset before or None, target), see rmqctl.rules.confirmation.WrittenOffset; call this
-    right after the write. `brokers` are all brokers of the cluster, by name. `baseline` is a sample of these queues
-    from just before the write. Without it, a queue that a member has already reread up to the old offset stays UNKNOWN.
+    Call this right after the write. `brokers` are all brokers of the cluster, by name. `baseline` is a sample of these
+    queues from just before the write. Without it, a queue that a member has already reread up to the old offset stays
+    UNKNOWN.
     `on_progress` is called after each sample with the number of queues by outcome. Samples are taken every interval_s
     at first, then less often. Brokers that do not answer raise nothing: their queues are UNKNOWN.
     """
-    items = {each.mq: each for each in (WrittenOffset(*item) for item in written)}
+    items = {each.mq: each for each in written}
     open_items = dict(items)
     verdicts = dict.fromkeys(open_items, WriteVerdict(ResetOutcome.UNKNOWN, "there was no time to check it"))
     quiet_s = push_quiet_s(open_items.values())

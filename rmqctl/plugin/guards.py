@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,15 +20,19 @@ from rmqctl.rules.allocate.base import check, require_ids
 
 from .hookspecs import BodyCodec, LetterTransform, Notifier, SiteResolver
 
-# Plugin code can raise anything; Ctrl-C still ends the program.
-ANY = (Exception, SystemExit)
+# Plugin code can raise anything; Ctrl-C and the end of a task still end the program.
+_ENDS = (KeyboardInterrupt, asyncio.CancelledError)
 
 
 def exception_line(error: BaseException) -> str:
-    """Return an exception as one line: its class and message."""
+    """Return an exception as one line: its class and message. Raises it again if it ends the program."""
+    if isinstance(error, _ENDS):
+        raise error
     try:
         words = " ".join(str(error).split()).rstrip(".")
-    except ANY:  # str() of a plugin's exception can fail too
+    except BaseException as second:  # str() of a plugin's exception can fail too
+        if isinstance(second, _ENDS):
+            raise
         words = ""
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
@@ -37,7 +42,7 @@ def run_codec(name: str, codec: BodyCodec, body: bytes, properties: Mapping[str,
     try:
         value = codec(body, properties, topic)
         json.dumps(value, allow_nan=False)
-    except ANY as error:
+    except BaseException as error:
         raise PluginError(f"Codec {name} failed: {exception_line(error)}.") from error
     return value
 
@@ -62,7 +67,7 @@ def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = N
             raise PluginError(f"{who} failed: it raises AllocationError without a reason.") from error
         except _WrongAnswerError as error:
             raise PluginError(f"{who} failed: {error}.") from None
-        except ANY as error:
+        except BaseException as error:
             raise PluginError(f"{who} failed: {exception_line(error)}.") from error
 
     return allocate
@@ -75,7 +80,7 @@ def guarded_notifier(name: str, notifier: Notifier, plugin: str | None = None) -
     def notify(alerts: Mapping[str, Any], target: str) -> None:
         try:
             notifier(dict(alerts), target)
-        except ANY as error:
+        except BaseException as error:
             raise PluginError(f"{who} failed: {exception_line(error)}.") from error
 
     return notify
@@ -88,7 +93,7 @@ def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = Non
     def resolve(kind: str, asked: str) -> str | None:
         try:
             room = resolver(kind, asked)
-        except ANY as error:
+        except BaseException as error:
             raise PluginError(f"{who} failed for {kind} {asked}: {exception_line(error)}.") from error
         if room is not None and not isinstance(room, str):
             raise PluginError(f"{who} failed: for {kind} {asked} it returns {short_repr(room)}, not a string.")
@@ -107,7 +112,7 @@ def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform
     def change(body: bytes, properties: Mapping[str, str], topic: str) -> tuple[bytes, Mapping[str, str | None]] | None:
         try:
             made = transform(body, dict(properties), topic)
-        except ANY as error:
+        except BaseException as error:
             raise PluginError(f"Transform {name} failed: {exception_line(error)}.") from error
         if made is None:
             return None
@@ -134,7 +139,7 @@ def guarded_check(code: str, made: Any, plugin: str) -> Check:
     def find(facts: GroupFacts) -> list[Symptom]:
         try:
             symptoms = list(made.find(facts))
-        except ANY as error:
+        except BaseException as error:
             raise PluginError(f"{who} failed: {exception_line(error)}.") from error
         for symptom in symptoms:
             if not isinstance(symptom, Symptom) or not isinstance(symptom.sentence, str):

@@ -15,7 +15,6 @@ from rmqctl.text.names import hint_for
 
 from . import hookspecs
 from .guards import (
-    ANY,
     GuardedTransform,
     exception_line,
     guarded_check,
@@ -86,7 +85,7 @@ def register(manager: pluggy.PluginManager, source: PluginSource) -> None:
         manager.check_pending()
     except UsageError:
         raise
-    except ANY as error:
+    except BaseException as error:
         raise PluginError(f"Cannot load plugin {source.label}: {exception_line(error)}.") from error
 
 
@@ -139,7 +138,7 @@ def call_hook(kind: HookKind, plugin: str, function: Callable[[], Any]) -> dict[
     """Call a plugin's hook and return what it defines, by name. Raises PluginError when it fails."""
     try:
         brought = dict(function())
-    except ANY as error:
+    except BaseException as error:
         raise PluginError(f"Plugin {plugin} failed: {exception_line(error)}.") from error
     for name, made in brought.items():
         if not isinstance(name, str) or not name:

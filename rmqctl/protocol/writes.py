@@ -37,6 +37,18 @@ def reset_offset(group: str, topic: str, queue_id: int, offset: int) -> Command:
     return Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
 
 
+def ask_for_reset(group: str, topic: str, queue_id: int) -> Command:
+    """Ask for a reset that a broker which resets offsets itself refuses: no queue has that offset.
+
+    Only an account that may reset the group gets that far. A broker that resets through its clients moves none of them.
+    """
+    fields = {
+        "group": group, "topic": topic, "queueId": str(queue_id), "offset": str(2**63 - 1), "timestamp": "-1",
+        "isForce": "false",
+    }  # fmt: skip
+    return Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+
+
 def push_stored_offsets(group: str, topic: str, *, for_cpp: bool = False) -> Command:
     """Have a broker move its clients to its stored offsets, for all queues of a topic (ResetOffsetRequestHeader).
 

@@ -8,11 +8,8 @@ member has restarted the queue since, if that agrees with the stored offset for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-from msgspec import Struct
 
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Route
@@ -20,6 +17,17 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import WAITS_FOR_MEMBER
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.text.words import agreeing
+
+from .written_offsets import (
+    HELD_MORE_S,
+    PUSH_S,
+    ResetOutcome,
+    WriteVerdict,
+    WrittenOffset,
+    is_on_side,
+    must_consume,
+    still_blocked,
+)
 
 # Two samples this far apart must agree: by then, an offset that a pull stored over the target is corrected.
 _AGREE_S = 1.0
@@ -32,40 +40,6 @@ _AWAY_S = 5.0
 _UNOWNED_S = 25.0
 # Until then no client can have applied a push, however late the first sample was.
 _SURELY_STILL_S = 8.0
-# A client pauses for 10 s at a push (MQClientInstance.resetOffset). A second push for another topic or broker waits for
-# the first; up to 16 s between the two were measured.
-_PUSH_S = 10.5
-NEXT_PUSH_S = 16.5
-
-
-class ResetOutcome(StrEnum):
-    """The result of a reset.
-
-    CONFIRMED: the group resumes from the target. PENDING: the target is stored or sent to the clients, but no client
-    has moved there yet. LOST: the group continues from another offset. UNKNOWN: the result cannot be determined.
-    """
-
-    CONFIRMED = "CONFIRMED"
-    PENDING = "PENDING"
-    LOST = "LOST"
-    UNKNOWN = "UNKNOWN"
-
-
-class WriteVerdict(Struct, frozen=True):
-    """The result for one queue, and a short reason. `is_final`: waiting longer would not change it."""
-
-    outcome: ResetOutcome
-    reason: str
-    is_final: bool = False
-
-
-class WrittenOffset(NamedTuple):
-    """One offset that was written; `before` is the offset stored just before, None when none was stored."""
-
-    mq: MessageQueue
-    route: Route
-    before: int | None
-    target: int
 
 
 class _Look(NamedTuple):
@@ -83,15 +57,9 @@ def _pending(reason: str, is_final: bool = False) -> WriteVerdict:
     return WriteVerdict(ResetOutcome.PENDING, reason, is_final)
 
 
-def push_quiet_s(written: Collection[WrittenOffset]) -> float:
-    """Return how long clients may pause, in s: each broker pushes for each topic; 0 where nothing is pushed."""
-    pushed = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
-    return _PUSH_S + NEXT_PUSH_S * (len(pushed) - 1) if pushed else 0.0
-
-
 def judge(
     written: WrittenOffset, samples: Sequence[GroupSample], *, was_online: bool, baseline: GroupSample | None = None,
-    quiet_s: float = _PUSH_S,
+    quiet_s: float = PUSH_S,
 ) -> WriteVerdict:  # fmt: skip
     """Return the result for one queue, from all samples since the write in order; samples without it are skipped.
 
@@ -141,7 +109,7 @@ def _without_members(written: WrittenOffset, looks: Sequence[_Look], *, was_onli
         return WriteVerdict(
             ResetOutcome.CONFIRMED, "stored, and the group has no members that could overwrite it", True
         )
-    if stored is not None and _is_on_side(written, stored):
+    if stored is not None and is_on_side(written, stored):
         return WriteVerdict(ResetOutcome.CONFIRMED, "the group had continued from there before its members left", True)
     if not is_final:
         return _pending(f"{stored} is stored, and the group has no members")
@@ -149,17 +117,6 @@ def _without_members(written: WrittenOffset, looks: Sequence[_Look], *, was_onli
         reason = f"{stored} is stored: its members moved and got that far before they left, or never moved"
         return WriteVerdict(ResetOutcome.UNKNOWN, reason, True)
     return WriteVerdict(ResetOutcome.LOST, f"{stored} is stored, and the group has no members", True)
-
-
-def _is_on_side(written: WrittenOffset, offset: int, before: int | None = None) -> bool:
-    """Tell whether an offset shows that a client moved to the target, and perhaps continued from there.
-
-    Where no offset was stored before, only the target itself shows it, unless `before` is known from elsewhere.
-    """
-    before = written.before if written.before is not None else before
-    if before is None:
-        return offset == written.target
-    return offset >= written.target and (written.target >= before or offset < before)
 
 
 def _steady_s(looks: Sequence[_Look], holds: Callable[[_Look], bool]) -> float:
@@ -187,7 +144,7 @@ def _by_pops(written: WrittenOffset, looks: Sequence[_Look]) -> WriteVerdict:
     def is_past(look: _Look) -> bool:
         return look.stored is not None and look.stored > target
 
-    if is_past(last) and (has_marked or _is_on_side(written, stored)):
+    if is_past(last) and (has_marked or is_on_side(written, stored)):
         if _steady_s(looks, is_past) >= _AGREE_S:
             return WriteVerdict(ResetOutcome.CONFIRMED, "popping continued from there", True)
         return _pending("popping continues from there")
@@ -208,21 +165,24 @@ def _by_broker(written: WrittenOffset, looks: Sequence[_Look], quiet_s: float) -
     # An offset equal to the target can be the mark until another one was seen; members overwrite a plain offset.
     moved_at_s = next((look.at_s for look in looks if look.stored != target), None)
     if route is not Route.SERVER_SIDE:
-        moved_at_s = looks[0].at_s + (quiet_s if route is Route.CLIENT_PUSH else 0.0)
+        moved_at_s = looks[0].at_s + (quiet_s + HELD_MORE_S if route is Route.CLIENT_PUSH else 0.0)
 
     def is_there(look: _Look) -> bool:
         if look.stored is None or moved_at_s is None or look.at_s < moved_at_s:
             return False
-        return look.stored == target or _is_on_side(written, look.stored)
+        return look.stored == target or is_on_side(written, look.stored)
 
     silent_count = len(last.sample.silent_ids)
     silent = f"{silent_count} of its members {agreeing(silent_count, 'does')} not answer" if silent_count else ""
     who = silent or "no member reports that it holds the queue"
-    if is_there(last) and _steady_s(looks, is_there) >= _STORED_S:
+    is_proof = (last.stored or 0) > target or not must_consume(written, last.queue.max_offset)
+    if is_there(last) and _steady_s(looks, is_there) >= _STORED_S and is_proof:
         does = "stays" if last.stored == target else "continues from"
         return WriteVerdict(ResetOutcome.CONFIRMED, f"the stored offset {does} there ({who})", True)
     if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s:
         return _pending(_STANDING_STILL)
+    if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s + HELD_MORE_S:
+        return _pending(_HELD_PULL)
     if last.stored == target:
         is_final = not silent and _unowned_s(looks, quiet_s if route is Route.CLIENT_PUSH else 0.0) >= _UNOWNED_S
         return _pending(f"stored; {who}", is_final)
@@ -246,6 +206,7 @@ def _has_consumed(owner: OwnerSample) -> bool | None:
 
 
 _STANDING_STILL = "sent to the clients, which pause for 10 s before they move there"
+_HELD_PULL = "a pull that the broker has held since before can still move the offset, for up to 26 s"
 
 
 class _ByOwner:
@@ -256,6 +217,7 @@ class _ByOwner:
         self._looks = looks
         self._start_s = looks[0].at_s
         self._quiet_until_s = self._start_s + (quiet_s if written.route is Route.CLIENT_PUSH else 0.0)
+        self._settles_at_s = self._quiet_until_s + (HELD_MORE_S if written.route is Route.CLIENT_PUSH else 0.0)
         self._before = first.owner.commit_offset if first is not None and first.owner is not None else None
         # The end of the queue, where the group had consumed and stored all of it before the write.
         self._done_at = _done_at(first)
@@ -267,6 +229,8 @@ class _ByOwner:
         self._owner_ids: set[str] = set()
         # The members, and times, that started the queue at its old position: they did not consume their way there.
         self._begun_past: set[tuple[str, int | None]] = set()
+        # The first start of the queue since, and its position where nothing had been consumed by then.
+        self._first_start: tuple[str, int | None, int | None] | None = None
         # The first sample with the mark stored: the owner was still at its old position.
         self._marked: _Look | None = None
         if first is not None:
@@ -275,6 +239,7 @@ class _ByOwner:
     def verdict(self) -> WriteVerdict:
         """Return the result from all samples together."""
         is_gone, is_kept = False, False
+        is_blocked = has_skipped = False
         owner_id: str | None = None
         settled_s: float | None = None
         elsewhere_s: float | None = None
@@ -283,6 +248,7 @@ class _ByOwner:
             self._note(look)
             if owner is None or owner.commit_offset is None or look.stored is None:
                 settled_s = elsewhere_s = None
+                has_skipped = False
                 continue
             if owner.client_id != owner_id:
                 # A new owner resumes from the stored offset: from the target only if that was stored by then.
@@ -291,7 +257,9 @@ class _ByOwner:
             # Only an offset stored after the owner moved counts: an earlier one can be the mark that it just applied.
             is_kept = is_kept or (is_gone and self._is_side(look.stored))
             is_gone = is_gone or self._went_there(look, owner, owner.commit_offset)
-            if is_gone and self._is_settled(look, owner.commit_offset):
+            is_blocked = is_gone and not self._consumes(look, owner, owner.commit_offset)
+            has_skipped = self._has_skipped(owner)
+            if is_gone and not is_blocked and not has_skipped and self._is_settled(look, owner.commit_offset):
                 settled_s = look.at_s if settled_s is None else settled_s
                 if look.at_s - settled_s >= _AGREE_S:
                     return WriteVerdict(
@@ -305,6 +273,11 @@ class _ByOwner:
             elsewhere_s = look.at_s if elsewhere_s is None else elsewhere_s
             if look.at_s - elsewhere_s >= _LOST_S[self._written.route]:
                 return self._elsewhere(owner, owner.commit_offset)
+        if has_skipped:
+            reason = f"{owner_id} restarted the queue past the target, and has consumed nothing before"
+            return WriteVerdict(ResetOutcome.LOST, reason, self._looks[-1].at_s >= self._settles_at_s)
+        if is_blocked and owner_id is not None:
+            return _pending(still_blocked(owner_id, self._written.target, self._looks[-1].stored))
         return self._open(is_gone=is_gone)
 
     def _note(self, look: _Look) -> None:
@@ -324,6 +297,9 @@ class _ByOwner:
                     self._begun_past.add((owner.client_id, owner.begun_at_ms))
                 if is_baseline or is_still:
                     self._unmoved_at_ms[owner.client_id] = owner.begun_at_ms
+                elif self._first_start is None and self._has_begun_anew(owner):
+                    start = position if _has_consumed(owner) is False else None
+                    self._first_start = owner.client_id, owner.begun_at_ms, start
         if self._written.route is Route.SERVER_SIDE and look.stored == self._written.target and look.owner is not None:
             self._marked = self._marked or look
 
@@ -352,19 +328,39 @@ class _ByOwner:
         before_ms = self._marked.owner.consumed_at_ms if self._marked is not None and self._marked.owner else None
         return before_ms is not None and owner.consumed_at_ms not in (None, before_ms)
 
+    def _has_skipped(self, owner: OwnerSample) -> bool:
+        """Tell whether a pushed reset was overtaken: the first start of the queue since is past the target."""
+        if self._written.route is not Route.CLIENT_PUSH or self._first_start is None:
+            return False
+        client_id, begun_at_ms, position = self._first_start
+        is_same = (owner.client_id, owner.begun_at_ms) == (client_id, begun_at_ms)
+        return is_same and position is not None and position > self._written.target
+
     def _has_begun_anew(self, owner: OwnerSample) -> bool:
         """Tell whether a member has visibly restarted the queue since."""
         if owner.begun_at_ms is not None:
             return self._begun_at_ms.get(owner.client_id) != owner.begun_at_ms
         return owner.client_id in self._dropped_by
 
+    def _consumes(self, look: _Look, owner: OwnerSample, position: int) -> bool:
+        """Tell whether the owner, which has moved, also consumes from there: anyone but a blocked client does."""
+        written = self._written
+        if written.blocked_by is None or owner.client_id != written.blocker:
+            return True
+        if owner.is_listening or _has_consumed(owner):
+            return True
+        if position > written.target:
+            # An empty answer to a pull from before a pushed reset also moves the position (correctTagsOffset).
+            return not owner.cached_count or owner.cached_min_offset > written.target
+        return not must_consume(written, look.queue.max_offset)
+
     def _is_side(self, offset: int) -> bool:
-        return _is_on_side(self._written, offset, self._before)
+        return is_on_side(self._written, offset, self._before)
 
     def _is_settled(self, look: _Look, position: int) -> bool:
         """Tell whether the stored offset fits the member's position, given that members are asked after brokers."""
         stored = look.stored
-        return stored is not None and look.at_s >= self._quiet_until_s and self._written.target <= stored <= position
+        return stored is not None and look.at_s >= self._settles_at_s and self._written.target <= stored <= position
 
     def _is_elsewhere(self, look: _Look) -> bool:
         if self._written.route is Route.CLIENT_PUSH:
@@ -388,6 +384,8 @@ class _ByOwner:
         last = self._looks[-1]
         if last.at_s < self._quiet_until_s:
             return _pending(_STANDING_STILL)
+        if last.at_s < self._settles_at_s:
+            return _pending(_HELD_PULL)
         if last.owner_count > 1:
             return _pending(f"{last.owner_count} members hold the queue: they are rebalancing")
         if last.owner is None:

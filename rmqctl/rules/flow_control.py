@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -66,3 +67,22 @@ def decide(
 
 def _share(limit: int, held_queue_count: int) -> int:
     return max(1, limit // max(1, held_queue_count))
+
+
+def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
+    """Return a client's limits from its properties; a missing one is the default of the Java client."""
+
+    def limit(name: str, default: int | None) -> int | None:
+        try:
+            value = int(properties.get(name, ""))
+        except ValueError:
+            return default
+        return value if value >= 0 else None
+
+    return FlowLimits(
+        queue_count=limit("pullThresholdForQueue", 1000),
+        queue_mib=limit("pullThresholdSizeForQueue", 100),
+        span=limit("consumeConcurrentlyMaxSpan", 2000),
+        topic_count=limit("pullThresholdForTopic", None),
+        topic_mib=limit("pullThresholdSizeForTopic", None),
+    )

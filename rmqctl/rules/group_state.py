@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
 from rmqctl.errors import NotAuthorisedError, NotRegisteredError, RmqctlError
 from rmqctl.model.group import GroupState, Proxies
+from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
+from rmqctl.text.words import listed
 
 _T = TypeVar("_T")
 
@@ -44,3 +46,28 @@ _UNSEEN = {
 def unseen_reason(failed: Collection[RmqctlError], proxies: Proxies) -> Unknown | None:
     """Return why a group without visible members may have members after all, None when it cannot."""
     return reason_of(failed) if failed else _UNSEEN.get(proxies)
+
+
+def why_unseen(reason: Unknown | None) -> str:
+    """Return in words why a group may have members although none is visible."""
+    if reason is Unknown.NOT_AUTHORISED:
+        return f"{reason}: this needs Get on the group and on Group:{PROXY_GROUP}"
+    return str(reason)
+
+
+def unheard(errors: Iterable[tuple[str, RmqctlError | None]], silent: str = "did not answer") -> Iterator[str]:
+    """Yield a clause for those who did not answer, and one for each right that others asked for.
+
+    `errors` are by name, None for a name without an answer.
+    """
+    silent_names: set[str] = set()
+    refusing: dict[str, set[str]] = {}
+    for name, error in errors:
+        if isinstance(error, NotAuthorisedError):
+            refusing.setdefault(error.right or "another permission", set()).add(name)
+        else:
+            silent_names.add(name)
+    if silent_names:
+        yield f"{listed(sorted(silent_names))} {silent}"
+    for right, names in sorted(refusing.items()):
+        yield f"{listed(sorted(names))} refused what needs {right}"

@@ -7,9 +7,10 @@ from msgspec import Struct
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.queue import MessageQueue
 
-from .flow_control import FlowLimits
+from .flow_control import FlowLimits, flow_limits
+from .head_notes import head_for_ms
 from .member_settings import MemberSettings, member_settings
-from .stuck_queues import Holder, flow_limits, head_for_ms
+from .stuck_queues import Holder
 
 
 class HolderReport(Struct, frozen=True):
@@ -52,6 +53,7 @@ def holder_of(mq: MessageQueue, word: HolderReport, thread_count: int | None, bu
         held_count=word.held_count,
         thread_count=thread_count,
         busy_count=busy_count,
+        batch_size=word.settings.batch_size,
         in_hand_count=word.in_hand_count,
         average_ms=0.0 if status is None else status.consume_rt_ms,
         failed_tps=0.0 if status is None else status.consume_failed_tps,

@@ -13,7 +13,10 @@ DEFAULT_RETRIES = 16
 
 
 class MemberSettings(Struct, frozen=True):
-    """Settings that a client reports, None where it does not; `max_reconsume_times` is -1 by default."""
+    """Settings that a client reports, None where it does not; `max_reconsume_times` is -1 by default.
+
+    `batch_size` is the largest number of messages that one call of the listener gets.
+    """
 
     consume_from_where: str | None
     max_reconsume_times: int | None
@@ -22,11 +25,13 @@ class MemberSettings(Struct, frozen=True):
     thread_count: int | None = None
     started_at_ms: int | None = None
     pull_interval_ms: int | None = None
+    batch_size: int | None = None
 
 
 def member_settings(info: RunningInfo) -> MemberSettings:
     """Return the settings that a client reports."""
     properties = info.properties
+    batch_size = _integer(properties.get("consumeMessageBatchMaxSize"))
     return MemberSettings(
         consume_from_where=properties.get("consumeFromWhere") or None,
         max_reconsume_times=_integer(properties.get("maxReconsumeTimes")),
@@ -35,6 +40,7 @@ def member_settings(info: RunningInfo) -> MemberSettings:
         thread_count=_integer(properties.get("PROP_THREADPOOL_CORE_SIZE")),
         started_at_ms=_integer(properties.get("PROP_CONSUMER_START_TIMESTAMP")),
         pull_interval_ms=_integer(properties.get("pullInterval")),
+        batch_size=batch_size if batch_size is not None and batch_size > 0 else None,
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 
+from .message_filters.tags import hash_code
+
 
 def writable_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
     """Return the queues that can be written to, sorted (MQClientInstance.topicRouteData2TopicPublishInfo).
@@ -51,6 +53,11 @@ def next_queue(
         if mq.broker_name != avoided_broker:
             return mq, turn + step + 1
     return queues[turn % len(queues)], turn + 1
+
+
+def queue_of_key(queues: Sequence[MessageQueue], sharding_key: str) -> MessageQueue:
+    """Return the queue for all messages with a sharding key. Source: SelectMessageQueueByHash."""
+    return queues[abs(hash_code(sharding_key)) % len(queues)]
 
 
 def split_batches(sizes: Iterable[int], *, max_bytes: int, max_count: int) -> Iterator[slice]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
-from rmqctl.model.queue import MessageQueue
 
 from .flow_control import FlowControl, FlowLimits, decide
 from .member_clock import written_times
@@ -32,6 +28,7 @@ class Motion(StrEnum):
     RESTS = "RESTS"  # the same message is in flight
     IDLES = "IDLES"  # a member holds it but processes and pulls nothing, although messages are unread
     UNHELD = "UNHELD"  # messages are unread, and no member reports that it holds the queue
+    UNKNOWN = "UNKNOWN"  # its holder did not answer at the first sample, or its end could not be read then
 
 
 class StuckReason(StrEnum):
@@ -65,13 +62,17 @@ class AgeSource(StrEnum):
 
 
 class Position(Struct, frozen=True):
-    """A queue in one sample: as the broker stores it, and as the member that holds it reports it; None is unknown."""
+    """A queue in one sample: as the broker stores it, and as the member that holds it reports it; None is unknown.
+
+    `is_heard`: the member answered. So without `held` it did not hold the queue.
+    """
 
     consumer_offset: int | None
     max_offset: int | None
     held: ProcessQueueInfo | None = None
     min_offset: int | None = None
     pull_offset: int | None = None
+    is_heard: bool = True
 
     @property
     def commit_offset(self) -> int | None:
@@ -105,19 +106,39 @@ class PositionPair(Struct, frozen=True):
     def motion(self) -> Motion:
         """What happened to the queue. When its end is unknown, messages count as unread."""
         first, last = self.first, self.last
+        head = None if last.held is None else last.held.head_offset
+        if head is None and last.behind == 0:
+            return Motion.DONE
         if last.held is None:
-            if last.behind == 0:
-                return Motion.DONE
-            return Motion.MOVES if self.advance else Motion.UNHELD
-        head = last.held.head_offset
+            return Motion.MOVES if self.has_committed else Motion.UNHELD
+        if not first.is_heard:
+            return Motion.MOVES if self.has_committed else Motion.UNKNOWN
         if head is not None:
             is_same = first.held is not None and first.held.head_offset == head and not self._is_taken_anew
             return Motion.RESTS if is_same else Motion.MOVES
-        if last.behind == 0:
-            return Motion.DONE
+        if first.held is None or first.held.head_offset is not None or self.advance:
+            return Motion.MOVES
+        if first.behind is None and last.behind is not None:
+            return Motion.UNKNOWN
         # Messages that have just arrived may be in transit.
-        was_waiting = first.held is not None and first.held.head_offset is None and first.behind != 0
-        return Motion.IDLES if was_waiting and not self.advance else Motion.MOVES
+        return Motion.MOVES if first.behind == 0 else Motion.IDLES
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether the stored offset moved forward; not by a reset past the messages that its holder has in flight."""
+        before, after = self.first.consumer_offset, self.last.consumer_offset
+        head = None if self.last.held is None else self.last.held.head_offset
+        return before is not None and after is not None and before < after and (head is None or after <= head)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the first sample does not show the queue at the member that holds it at the last one."""
+        return self.last.held is not None and (self.first.held is None or self._is_taken_anew)
+
+    @property
+    def rest_ms(self) -> int:
+        """The least time for which the same message was watched in flight."""
+        return self.for_ms if self.motion is Motion.RESTS else 0
 
     @property
     def advance(self) -> int | None:
@@ -139,9 +160,9 @@ class Holder(Struct, frozen=True):
     """The member that holds a queue; None means unknown.
 
     `now_ms` is the least time of its clock at the last sample. `held_count` counts all queues that it holds.
-    `busy_count` of its `thread_count` threads are in the listener; `in_hand_count` messages of all its queues are in
-    flight. `average_ms` is the topic's average time in the listener. `head_for_ms` is how long the listener has had the
-    head, by the member's own report.
+    `busy_count` of its `thread_count` threads are in the listener, each with at most `batch_size` messages;
+    `in_hand_count` messages of all its queues are in flight. `average_ms` is the topic's average time in the listener.
+    `head_for_ms` is how long the listener has had the head, by the member's own report.
     """
 
     client_id: str
@@ -150,11 +171,23 @@ class Holder(Struct, frozen=True):
     held_count: int = 1
     thread_count: int | None = None
     busy_count: int | None = None
+    batch_size: int | None = None
     average_ms: float = 0.0
     in_hand_count: int = 0
     failed_tps: float = 0.0
     head_for_ms: int | None = None
     limits: FlowLimits = FlowLimits()
+
+    @property
+    def listening_max(self) -> int | None:
+        """The largest number of messages that are in the listener, None when unknown."""
+        busy_count, size = self.busy_count, self.batch_size
+        return None if busy_count is None or size is None else busy_count * size
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether all of its threads are in the listener, as far as it reports them."""
+        return bool(self.thread_count) and self.busy_count is not None and self.busy_count >= (self.thread_count or 0)
 
 
 class StuckFacts(Struct, frozen=True, kw_only=True):
@@ -206,15 +239,15 @@ def judge(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict | None:
         return StuckVerdict(StuckReason.POP, is_stuck=False)
     if motion is Motion.UNHELD:
         return _judge_unheld(facts)
-    if motion is Motion.MOVES:
-        return (
-            StuckVerdict(StuckReason.SLOW, is_stuck=False, flow_control=_flow_control(facts))
-            if _is_slow(watched)
-            else None
-        )
     if motion is Motion.IDLES:
         return _judge_idle(facts)
-    return _judge_head(facts, older_than_ms)
+    if motion is Motion.RESTS:
+        return _judge_head(facts, older_than_ms)
+    if needs_head(watched, older_than_ms) and (verdict := _judge_new(facts, older_than_ms)) is not None:
+        return verdict
+    if motion is Motion.MOVES and _is_slow(watched):
+        return StuckVerdict(StuckReason.SLOW, is_stuck=False, flow_control=_flow_control(facts))
+    return None
 
 
 def judge_popped(age_ms: int) -> StuckVerdict:
@@ -234,6 +267,25 @@ def _judge_unheld(facts: StuckFacts) -> StuckVerdict:
         if facts.reports_queues
         else StuckVerdict(StuckReason.NOT_REPORTED, None)
     )
+
+
+def needs_head(watched: PositionPair, older_than_ms: int | None) -> bool:
+    """Tell whether a queue is judged by its head message: it rests, or may have since it was assigned to its holder."""
+    if watched.motion in (Motion.RESTS, Motion.IDLES):
+        return True
+    is_long = watched.for_ms >= (DEFAULT_OLDER_THAN_MS if older_than_ms is None else older_than_ms)
+    return watched.is_new and (is_long or not watched.first.is_heard)
+
+
+def _judge_new(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict | None:
+    """Judge a queue whose holder reported it only at the last sample: by that report, and by what was committed."""
+    held, has_committed, is_heard = facts.watched.last.held, facts.watched.has_committed, facts.watched.first.is_heard
+    if held is None or held.head_offset is None:
+        is_fine = is_heard or has_committed
+        return None if is_fine else StuckVerdict(StuckReason.MEMBER_SILENT, None, needs_time=True)
+    verdict = _judge_head(facts, older_than_ms)
+    # Messages that were consumed before the first sample may have been committed after it.
+    return verdict if verdict.is_stuck or not has_committed else None
 
 
 def _judge_idle(facts: StuckFacts) -> StuckVerdict:
@@ -264,29 +316,32 @@ def _judge_head(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict:
     most_ms = None if facts.head_age_ms is None else max(facts.head_age_ms, least_ms)
     if source is AgeSource.REPORTED:
         most_ms = least_ms
-    limit_ms = max(
-        DEFAULT_OLDER_THAN_MS if older_than_ms is None else older_than_ms,
-        round(_TIMES_AVERAGE * _usual_ms(facts.holder, is_own_limit=older_than_ms is not None)),
+    least_limit_ms, limit_ms = (
+        max(DEFAULT_OLDER_THAN_MS if older_than_ms is None else older_than_ms, round(_TIMES_AVERAGE * usual_ms))
+        for usual_ms in _usual_ms(facts.holder, is_own_limit=older_than_ms is not None)
     )
     flow_control = _flow_control(facts)
     if least_ms >= limit_ms:
         return StuckVerdict(_why(facts), True, least_ms, most_ms, source, flow_control)
-    if most_ms is not None and most_ms < limit_ms:
+    if most_ms is not None and most_ms < least_limit_ms:
         return StuckVerdict(StuckReason.SLOW, False, least_ms, most_ms, source, flow_control)
     return StuckVerdict(_why(facts), None, least_ms, most_ms, source, flow_control, needs_time=True)
 
 
-def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> float:
-    """Return how long the client's messages are usually in flight: waiting for a thread, then in the listener.
+def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> tuple[float, float]:
+    """Return how long the client's messages are usually in flight at least, and at most.
 
-    With a limit from the user only the waiting counts, because it is not consumption.
+    They wait for a thread, if all are busy, and then are in the listener. With a limit from the user only the waiting
+    counts, because it is not consumption. Calls of the listener get a whole batch at best, and one message at worst.
     """
     if holder is None or holder.head_for_ms is not None:
-        return 0.0
+        return 0.0, 0.0
     usual_ms = 0.0 if is_own_limit else holder.average_ms
-    if holder.thread_count and holder.busy_count is not None and holder.busy_count >= holder.thread_count:
-        usual_ms += holder.average_ms * holder.in_hand_count / holder.thread_count
-    return usual_ms
+    if not holder.thread_count or (holder.busy_count is not None and holder.busy_count < holder.thread_count):
+        return usual_ms, usual_ms
+    most_ms = holder.average_ms * holder.in_hand_count / holder.thread_count
+    least_ms = 0.0 if holder.busy_count is None or holder.batch_size is None else most_ms / holder.batch_size
+    return usual_ms + least_ms, usual_ms + most_ms
 
 
 def _least_age(facts: StuckFacts) -> tuple[int, AgeSource]:
@@ -296,7 +351,7 @@ def _least_age(facts: StuckFacts) -> tuple[int, AgeSource]:
     then, or since it was stored, if nothing was in flight before. For orderly clients that time is when the listener
     was called.
     """
-    holder, held, watched_ms = facts.holder, facts.watched.last.held, facts.watched.for_ms
+    holder, held, watched_ms = facts.holder, facts.watched.last.held, facts.watched.rest_ms
     if holder is not None and holder.head_for_ms is not None:
         return holder.head_for_ms, AgeSource.REPORTED
     if holder is None or held is None or holder.now_ms is None:
@@ -318,8 +373,12 @@ def _why(facts: StuckFacts) -> StuckReason:
         return StuckReason.BLOCKED_IN_ORDER
     if holder.head_for_ms is not None:
         return StuckReason.IN_CONSUMPTION
-    # A client retries locally, every 5 s, a message that no broker accepts back.
-    if holder.failed_tps > 0 and (facts.retry_hindrance is not None or holder.busy_count == 0):
+    # A client retries locally, every 5 s, a message that no broker accepts back. Without a free thread, it may wait.
+    if (
+        holder.failed_tps > 0
+        and not holder.is_exhausted
+        and (facts.retry_hindrance is not None or holder.busy_count == 0)
+    ):
         return StuckReason.LOCAL_RETRY
     return StuckReason.IN_CONSUMPTION if holder.busy_count else StuckReason.IN_HAND
 
@@ -334,46 +393,6 @@ def _flow_control(facts: StuckFacts) -> FlowControl | None:
         holder.limits, held_queue_count=holder.held_count, count=held.in_hand_count,
         size_bytes=held.cached_size_mib * _MIB_BYTES, span=span,
     )  # fmt: skip
-
-
-def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
-    """Return a client's limits from its properties; a missing one is the default of the Java client."""
-
-    def limit(name: str, default: int | None) -> int | None:
-        try:
-            value = int(properties.get(name, ""))
-        except ValueError:
-            return default
-        return value if value >= 0 else None
-
-    return FlowLimits(
-        queue_count=limit("pullThresholdForQueue", 1000),
-        queue_mib=limit("pullThresholdSizeForQueue", 100),
-        span=limit("consumeConcurrentlyMaxSpan", 2000),
-        topic_count=limit("pullThresholdForTopic", None),
-        topic_mib=limit("pullThresholdSizeForTopic", None),
-    )
-
-
-class Head(NamedTuple):
-    """The first message of a queue in flight, and how long a listener has had it."""
-
-    queue_offset: int
-    for_ms: int
-
-
-def note_of_head(mq: MessageQueue, head: Head) -> tuple[str, str]:
-    """Return the note (userConsumerInfo) by which rmqctl's consumer reports how long its listener has had a head."""
-    return f"{_HEAD_NOTE}{mq}", f"offset {head.queue_offset} for {head.for_ms} ms"
-
-
-def head_for_ms(notes: Mapping[str, str], mq: MessageQueue, head_offset: int | None) -> int | None:
-    """Return how long a client's listener has had a queue's head, None when the client does not report it."""
-    note = re.fullmatch(r"offset (\d+) for (\d{1,18}) ms", notes.get(f"{_HEAD_NOTE}{mq}", ""), re.ASCII)
-    return int(note[2]) if note is not None and note[1] == str(head_offset) else None
-
-
-_HEAD_NOTE = "inConsumption "
 
 
 def client_now_ms(info: RunningInfo) -> int | None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.words import agreeing, counted, listed
 
 from .changes import TrialChanges
@@ -74,7 +75,9 @@ def _unreported(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
         text = "Proxies are connected: there may be members behind them that brokers do not list."
         yield Concern("MEMBERS_UNSEEN", text)
     elif live.unseen_reason is not None:
-        yield Concern("MEMBERS_UNSEEN", f"It is unknown whether the group has members ({live.unseen_reason}).")
+        yield Concern(
+            "MEMBERS_UNSEEN", f"It is unknown whether the group has members ({why_unseen(live.unseen_reason)})."
+        )
     if live.silent:
         text = "the allocation before the change is computed by the strategy."
         yield Concern("SILENT_CLIENTS", f"{listed(live.silent)} did not report their queues: {text}")

@@ -147,7 +147,7 @@ def test_a_member_that_is_silent_may_subscribe_to_it() -> None:
     cluster = _elsewhere("U")
     cluster.brokers["broker-a"].groups["G"].members["c2"] = refused(R.SYSTEM_ERROR, "silent")
     assert _texts(planned(cluster).plan, "NOT_SUBSCRIBED") == [
-        "No member subscribes to T: messages there are not consumed. Unknown: 1 member that did not answer."
+        "No member subscribes to T: messages there are not consumed. Unknown: 1 member that did not report."
     ]
 
 

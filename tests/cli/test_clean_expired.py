@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
+from rmqctl.cli.clean_expired.stuck_listing import exit_code, to_listing
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from rmqctl.sandbox.scenarios.table import SCENARIOS
+from tests.admin.cluster import held, running
 from tests.cli.change.seeded_sandbox import join, seeded
+from tests.observe.test_group_sampler import A0
+from tests.observe.test_stuck_scan import NOW_MS, after, cluster, member, scan
 from tests.schemas import check_item
+from tests.scripted_peer import refused
 
 from .calls import Result, call
 
@@ -118,13 +125,14 @@ def test_rounds_are_a_line_each_and_send_nothing_back_twice(
         looked = find(capsys, sandbox, *words)
         assert (looked.code, [json.loads(line)["stuckCount"] for line in looked.out.splitlines()]) == (10, [1, 1])
 
-        # The consumer of a scenario pulls nothing more, so that its queue waits for it.
+        # The consumer of a scenario pulls nothing more, so that its queue waits for it: that is named each round.
         done = find(capsys, sandbox, *words, "--yes", "--wait-stable", "0", "--delay-level", "18")
         first, second = [json.loads(line) for line in done.out.splitlines()]
         for line in (first, second):
             check_item("CleanRound", line)
         assert (first["returnedCount"], first["freedCount"], first["pendingCount"]) == (1, 0, 1)
-        assert second["receiptId"] not in (None, first["receiptId"])
+        assert (second["returnedCount"], second["freedCount"], second["pendingCount"]) == (0, 0, 1)
+        assert (done.code, second["receiptId"], "mailing" in second["error"]) == (8, None, True)
         waiting = sandbox.call(lambda inner: inner.brokers["broker-a"].store.max_offset("SCHEDULE_TOPIC_XXXX", 17))
         assert waiting == 1
         assert "2 rounds" in done.err
@@ -149,3 +157,41 @@ def test_what_can_not_be_watched(
     capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox, words: tuple[str, ...]
 ) -> None:
     assert find(capsys, shop, "mailing", *words).code == 2
+
+
+def test_a_plan_names_clients_that_may_consume_nothing_more(
+    capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The members of a scenario do not report their threads."""
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path))
+    plan = document(find(capsys, shop, "mailing", *QUICK, "--dry-run", "-o", "json"))
+    assert [item["cleaning"]["blockedBy"] for item in plan["items"]] == ["UNKNOWN"]
+    (blocks,) = [each for each in plan["consequences"] if each["code"] == "LISTENER_MAY_BLOCK"]
+    assert plan["items"][0]["cleaning"]["clientId"] in blocks["text"]
+
+
+@pytest.mark.parametrize(
+    ("in_order", "called_again", "is_retried"),
+    [(1, False, False), (0, True, True), (0, False, False)],
+    ids=["in-the-listener", "tried-again", "never-delivered"],
+)
+def test_only_a_message_that_the_listener_was_called_for_again_was_retried(
+    in_order: int, called_again: bool, is_retried: bool
+) -> None:
+    def looked(called_ms: int) -> Command:
+        fields = {"transactionMsgCount": in_order, "transactionMsgMinOffset": 5, "transactionMsgMaxOffset": 5}
+        queue = held(1, 5, 5, 5, lastConsumeTimestamp=called_ms, lastPullTimestamp=NOW_MS, **fields)
+        return running({A0: queue}, PROP_CONSUMEORDERLY="true", PROP_THREADPOOL_CORE_SIZE="20")
+
+    again_ms = NOW_MS if called_again else NOW_MS - 5_000
+    found = scan(cluster(after(looked(NOW_MS - 5_000), looked(again_ms))), older_than_ms=4_000)
+    (item,) = to_listing(found, None).items
+    assert (item["why"], "retried" in item["explanation"]) == ("BLOCKED_IN_ORDER", is_retried)
+
+
+def test_a_member_that_does_not_answer_the_first_look_is_not_judged_healthy() -> None:
+    found = scan(cluster(after(refused(R.CONSUME_MSG_TIMEOUT), member())))
+    listing = to_listing(found, None)
+    assert (listing.items[0]["isStuck"], listing.items[0]["reasons"]["isStuck"]) == (None, "WATCHED_TOO_SHORT")
+    assert "did not answer before" in listing.items[0]["explanation"]
+    assert ([each["what"] for each in listing.errors()], exit_code(found, 0)) == (["running info of one"], 8)

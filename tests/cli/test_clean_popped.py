@@ -32,20 +32,23 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def sandbox() -> Iterator[ThreadedSandbox]:
     """Four messages of T@broker-a:0 are popped at once, for a minute; the second is acknowledged."""
     with ThreadedSandbox(brokers=1) as running:
-        running.run(_join(running.sandbox, "T", "%RETRY%G"))
-        running.run(_pop(running.sandbox, count=4, acknowledged=(1,)))
+        running.run(join(running.sandbox, "T", "%RETRY%G"))
+        running.run(pop(running.sandbox, count=4, acknowledged=(1,)))
         yield running
 
 
-async def _join(inner: Sandbox, *topics: str) -> None:
-    peer = await Peer.of_broker(inner, refuses=True)
+async def join(inner: Sandbox, *topics: str, broker_name: str = "broker-a", refuses: bool = False) -> None:
+    info = None if refuses else b"{}"
+    peer = await Peer.of_broker(inner, broker_name, refuses=refuses, info=info)
     await send(peer, "T", 0, count=4, unique=True)
     data = consumer_data("G", *(subscription(topic) for topic in topics), consumeType="CONSUME_POP")
     await peer.heartbeat("c1", data)
 
 
-async def _pop(inner: Sandbox, *, count: int = 4, acknowledged: tuple[int, ...] = ()) -> None:
-    peer = await Peer.of_broker(inner)
+async def pop(
+    inner: Sandbox, *, count: int = 4, acknowledged: tuple[int, ...] = (), broker_name: str = "broker-a"
+) -> None:
+    peer = await Peer.of_broker(inner, broker_name)
     popped = await peer.ask_ok(
         RequestCode.POP_MESSAGE, consumerGroup="G", topic="T", queueId=0, maxMsgNums=count, invisibleTime=60_000,
         pollTime=0, bornTime=inner.clock.now_ms(), initMode=0,
@@ -127,6 +130,24 @@ def test_they_are_sent_back_and_acknowledged(capsys: pytest.CaptureFixture[str],
     assert listed["route"] == "POP_ACK"
 
 
+@pytest.mark.parametrize(("words", "most"), [((), 3), (("--to-dlq",), 0)])
+def test_dead_letters_are_not_redelivered(
+    capsys: pytest.CaptureFixture[str], sandbox: ThreadedSandbox, words: tuple[str, ...], most: int
+) -> None:
+    plan = document(clean(capsys, sandbox, *words, "--dry-run", "-o", "json"))
+    (item,) = plan["items"]
+    assert (item["reconsumedMin"], item["reconsumedMax"], item["reconsumed"]) == (0, most, None if most else 0)
+
+
+def test_a_member_that_does_not_answer_makes_a_cleaning_partial(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadedSandbox(brokers=1) as running:
+        running.run(join(running.sandbox, "T", "%RETRY%G", refuses=True))
+        running.run(pop(running.sandbox))
+        done = clean(capsys, running, "--yes", "-o", "json")
+        assert (done.code, document(done)["items"][0]["result"]) == (8, "CONFIRMED")
+        assert [error["what"] for error in document(done)["errors"]] == ["running info of c1"]
+
+
 def test_what_is_acknowledged_meanwhile_is_left_alone(
     capsys: pytest.CaptureFixture[str], sandbox: ThreadedSandbox, tmp_path: Path
 ) -> None:
@@ -173,8 +194,8 @@ def test_what_is_not_stored_again_is_not_acknowledged(
 
 def test_no_member_reads_what_is_sent_back(capsys: pytest.CaptureFixture[str]) -> None:
     with ThreadedSandbox(brokers=1) as running:
-        running.run(_join(running.sandbox, "T"))
-        running.run(_pop(running.sandbox))
+        running.run(join(running.sandbox, "T"))
+        running.run(pop(running.sandbox))
         assert clean(capsys, running).code == 10
         refused = clean(capsys, running, "--yes")
         assert refused.code == 1
@@ -198,7 +219,7 @@ def test_a_message_that_was_redelivered_keeps_its_topic(capsys: pytest.CaptureFi
         await peer.aclose()
 
     with ThreadedSandbox(brokers=1) as running:
-        running.run(_join(running.sandbox, "T", "%RETRY%G"))
+        running.run(join(running.sandbox, "T", "%RETRY%G"))
         running.run(redeliver(running.sandbox))
         found: dict[str, Any] = document(clean(capsys, running, "-o", "json"))
         row = next(item for item in found["items"] if item["topic"] == "%RETRY%G_T")

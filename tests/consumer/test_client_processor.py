@@ -32,7 +32,7 @@ from rmqctl.protocol.java_json import loads
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.record import encode_record
 from rmqctl.rules.flow_control import FlowControl
-from rmqctl.rules.stuck_queues import Head, head_for_ms
+from rmqctl.rules.head_notes import Head, head_for_ms
 from tests.consumer.stored_messages import stored_at
 from tests.protocol.golden import EXCHANGES, decode
 from tests.scripted_peer import SILENCE, ScriptedNetwork, ScriptedServer, ok, passing, refused

@@ -47,8 +47,9 @@ class _Crew:
         self.ended: list[Batch] = []
         self._changed = asyncio.Event()
         self.workers: Workers = make_workers(
-            listener, count, self.clock, on_done=self._note, on_start=self._start, on_end=self.ended.append
-        )
+            listener, count, self.clock, name="ConsumeMessageThread_G", on_done=self._note, on_start=self._start,
+            on_end=self.ended.append,
+        )  # fmt: skip
 
     def _start(self, batch: Batch, started_s: float) -> None:
         assert started_s == batch.started_s
@@ -186,7 +187,7 @@ async def test_a_listener_that_blocks_holds_one_thread_and_not_the_others() -> N
     finally:
         gate.set()
     assert (await crew.finished(4))[-1] is stuck
-    assert names == {"ConsumeMessageThread_1", "ConsumeMessageThread_2"}
+    assert names == {"ConsumeMessageThread_G_1", "ConsumeMessageThread_G_2"}
     crew.workers.close()
 
 

@@ -124,6 +124,8 @@ def _aged(age_ms: int, retention_ms: int, *, lag: int = 90) -> QueueProgress:
     return _row(consumer_offset=100 - lag, head_age_ms=age_ms, retention_ms=retention_ms)
 
 
+_TWO_THREADS = {"PROP_THREADPOOL_CORE_SIZE": "2", "consumeMessageBatchMaxSize": "1"}
+
 SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ("a stuck head", _facts(_resting(_STUCK)), {("PRG001", "ERROR")}),
     ("one of two queues stuck", _facts(_resting(_STUCK), _moved(5, 9, 10, 10, _A1)), {("PRG001", "ERROR")}),
@@ -158,7 +160,7 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ("a wide span that moves", _facts(running={"c1": _info((_A0, _SPAN))}), {("PRG005", "INFO")}),
     (
         "threads are busy",
-        _facts(running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")}),
+        _facts(running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, **_TWO_THREADS)}),
         {("PRG006", "INFO")},
     ),
     (
@@ -166,7 +168,7 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         _facts(
             _moved(100, 140, 1_000, 1_200),
             rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
-            running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")},
+            running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, **_TWO_THREADS)},
         ),
         {("PRG004", "WARNING"), ("PRG006", "WARNING")},
     ),
@@ -263,7 +265,10 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
         running={"c1": _info(PROP_CONSUMEORDERLY="true")},
     )),
     ("busy threads, and nothing waits", _facts(
-        running={"c1": _info((_A0, _held(0, 0, 2)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")},
+        running={"c1": _info((_A0, _held(0, 0, 2)), tps=20, rt_ms=100, **_TWO_THREADS)},
+    )),
+    ("batches of unknown size", _facts(
+        running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")},
     )),
     ("large batches", _facts(running={"c1": _info(
         (_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2", consumeMessageBatchMaxSize="32",

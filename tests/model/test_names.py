@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.model.names import is_system_group, with_namespace
+from rmqctl.model.names import is_sent_to_by_rocketmq, is_system_group, with_namespace
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,16 @@ def test_users_groups_are_none(group: str) -> None:
 )
 def test_a_namespace_stands_before_a_name_and_behind_the_prefix_of_a_retry_topic(name: str, full: str) -> None:
     assert with_namespace("NS", name) == full
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_own"),
+    [
+        ("orders", False), ("NS%orders", False), ("RETRY", False), ("orders%DLQ%G", False), ("RMQ_SYS", False),
+        *((name, True) for name in ("%DLQ%G", "%DLQ%NS%G", "%RETRY%G", "%RETRY%NS%G", "%RETRY%G_T", "%RETRY%G+T")),
+        *((name, True) for name in ("TBW102", "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC")),
+        *((name, True) for name in ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC", "rmq_sys_wheel_timer")),
+    ],
+)  # fmt: skip
+def test_topics_that_only_rocketmq_sends_to(topic: str, is_own: bool) -> None:
+    assert is_sent_to_by_rocketmq(topic) == is_own

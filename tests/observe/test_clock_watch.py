@@ -38,7 +38,7 @@ def _watch(reply: Callable[[Cluster], Reply], *, is_probe: bool) -> tuple[int | 
         told = (await fetch_group_members(client, "G")).running.ok["c1"]
         broker.groups["G"].members["c1"] = reply(cluster)
         began_s = client.clock.monotonic_s()
-        (looks,) = await watch_members(client, [WatchedMember("G", "c1", "a:1", (told,))], is_probe=is_probe)
+        (looks,) = await watch_members(client, [WatchedMember("G", "c1", ("a:1",), (told,))], is_probe=is_probe)
         bounds = member_clock(looks)
         return bounds.low_ms, bounds.high_ms, len(looks), client.clock.monotonic_s() - began_s
 
@@ -69,7 +69,7 @@ def test_many_members_that_pull_at_the_same_time_are_all_known() -> None:
     async def ask() -> list[int | None]:
         async with cluster.client(open_ended=True) as client:
             told = (await fetch_group_members(client, "G")).running.ok
-            members = [WatchedMember("G", name, "a:1", (told[name],)) for name in names]
+            members = [WatchedMember("G", name, ("a:1",), (told[name],)) for name in names]
             probe = watch_members(client, members, is_probe=True)
             looks = await passing(cluster.clock, probe, step_s=0.002, limit_s=PROBE_S + 10)
             return [member_clock(each).width_ms for each in looks]

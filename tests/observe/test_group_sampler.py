@@ -78,6 +78,13 @@ def test_few_requests_are_sent_and_members_are_asked_after_brokers() -> None:
     assert sorted(codes["broker-b"]) == sorted([Q.GET_CONSUME_STATS, Q.GET_CONSUMER_CONNECTION_LIST])
 
 
+def test_a_member_that_one_broker_does_not_reach_is_asked_through_another() -> None:
+    cluster = _cluster({"one": running({A0: _held(23)})})
+    cluster.servers["broker-a"].table[Q.GET_CONSUMER_RUNNING_INFO] = SILENCE
+    sample = _sample(cluster)
+    assert (sample.silent_ids, [each.client_id for each in sample.queues[A0].owners]) == ((), ["one"])
+
+
 def test_an_offline_group_has_no_members_and_keeps_its_offsets() -> None:
     sample = _sample(_cluster({}))
 

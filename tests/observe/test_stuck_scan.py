@@ -39,7 +39,7 @@ def _text(dump: str) -> bytes:
     return ('"' + dump.replace("\n", "\\n") + '"').encode()
 
 
-def cluster(reply: Reply) -> Cluster:
+def cluster(reply: Reply, *others: BrokerState) -> Cluster:
     """One broker with 10 messages in each of two queues; a group is at 5 of the first, and has one member."""
     store = MessageStore(BrokerState("broker-a"))
     for queue_id in (0, 1):
@@ -49,7 +49,7 @@ def cluster(reply: Reply) -> Cluster:
     store.state.offsets["G"] = {"T": {0: 5, 1: 10}}
     store.state.configured.add("G")
     store.state.groups = {"G": Group({"one": reply})}
-    return message_cluster(store)
+    return message_cluster(store, *map(MessageStore, others))
 
 
 def scan(cluster: Cluster, *queues: str, **options: Any) -> StuckScan:
@@ -87,6 +87,41 @@ def test_a_message_that_hangs_is_found_with_its_thread() -> None:
         ("com.shop.Bill.consumeMessage(Bill.java:12)",)
     ]
     assert found.queues == found.stuck
+
+
+def test_it_is_found_by_an_account_that_may_not_read_messages() -> None:
+    servers = cluster(member(quiet_ms=120_000))
+    servers.servers["broker-a"].table[Q.PULL_MESSAGE] = refused(R.NO_PERMISSION, "no")
+    found = scan(servers)
+    (queue,) = found.stuck
+    assert (queue.progress.mq, queue.verdict.source, queue.head) == (A0, AgeSource.LAST_CONSUMED, None)
+    assert [(each.what, each.error.exit_code) for each in found.failures] == [(f"head message of {A0}", 4)]
+
+
+@pytest.mark.parametrize(
+    ("dump", "batch", "busy_count", "most"),
+    [
+        (STACK, "16", 1, 16),
+        (STACK, "", 1, None),
+        (STACK.replace("Thread_G_1", "Thread_X_1"), "16", 0, 0),
+        # A pop listener of any group, beside the one that hangs.
+        (STACK + "\n" + STACK.replace("_G_1", "_1").replace("Concurrently", "PopConcurrently"), "16", 1, 16),
+        # Its name does not show whose listener it is.
+        (STACK + "\n" + STACK.replace("_G_1", "_1"), "16", None, None),
+    ],
+)
+def test_only_what_is_in_the_listener_of_this_group_counts(
+    dump: str, batch: str, busy_count: int | None, most: int | None
+) -> None:
+    found = scan(
+        cluster(member(quiet_ms=120_000, dump=dump, properties={"consumeMessageBatchMaxSize": batch})),
+        older_than_ms=5_000,
+    )
+    (queue,) = found.stuck
+    assert queue.holder is not None
+    assert (queue.holder.busy_count, queue.holder.listening_max) == (busy_count, most)
+    assert queue.verdict.why is (StuckReason.IN_CONSUMPTION if busy_count else StuckReason.IN_HAND)
+    assert found.members["one"].busy_count == busy_count
 
 
 def test_it_is_watched_for_longer_only_where_that_decides() -> None:
@@ -127,6 +162,70 @@ def test_a_member_that_does_not_answer_may_hold_what_does_not_move() -> None:
     assert [(each.verdict.why, each.verdict.is_stuck) for each in found.queues] == [(StuckReason.MEMBER_SILENT, None)]
     assert found.silent_ids == ("one",)
     assert [failure.what for failure in found.failures] == ["running info of one"]
+
+
+NO_ANSWER = refused(R.CONSUME_MSG_TIMEOUT, "consumer <G> <one> Timeout")
+
+
+def failed(found: StuckScan) -> list[str]:
+    return [failure.what for failure in found.failures]
+
+
+def test_a_member_that_answers_only_the_last_look() -> None:
+    """It is not judged by what it did not answer: by its own times, or by looks that it answers."""
+    hangs = scan(cluster(after(NO_ANSWER, member(quiet_ms=360_000))))
+    assert ([each.verdict.is_stuck for each in hangs.queues], hangs.failures) == ([True], ())
+    undecided = scan(cluster(after(NO_ANSWER, member())))
+    assert [(each.verdict.is_stuck, each.verdict.needs_time) for each in undecided.queues] == [(None, True)]
+    assert failed(undecided) == ["running info of one"]
+    rests = scan(cluster(after(NO_ANSWER, member())), older_than_ms=20_000, patience_s=60.0)
+    assert ([each.verdict.is_stuck for each in rests.queues], rests.failures) == ([True], ())
+    assert rests.watched_ms < 35_000
+    moves = scan(cluster(after(NO_ANSWER, member(), member(6))), patience_s=60.0)
+    assert ({each.verdict.is_stuck for each in moves.queues}, moves.failures) == ({False}, ())
+    idles = scan(cluster(after(NO_ANSWER, member(None))), patience_s=60.0)
+    assert ([each.verdict.why for each in idles.queues], idles.failures) == ([StuckReason.PAUSED], ())
+
+
+def test_an_end_that_could_only_be_read_at_the_last_look() -> None:
+    servers = cluster(member(None), BrokerState("broker-b"))
+    servers.brokers["broker-b"].groups = servers.brokers["broker-a"].groups
+    table = servers.servers["broker-a"].table
+    answers, left = table[Q.GET_CONSUME_STATS], iter([refused(R.SYSTEM_ERROR, "busy")])
+    table[Q.GET_CONSUME_STATS] = lambda request: next(left, answers)
+    found = scan(servers)
+    assert (found.queues, failed(found)) == ((), ["offsets"])
+
+
+def test_stacks_that_a_member_does_not_send_are_unknown() -> None:
+    def reply(request: Command) -> Command:
+        return NO_ANSWER if request.ext_fields["jstackEnable"] == "true" else member(quiet_ms=120_000)
+
+    found = scan(cluster(reply), older_than_ms=5_000)
+    assert [(each.verdict.why, each.verdict.is_stuck) for each in found.queues] == [(StuckReason.IN_HAND, True)]
+    assert failed(found) == ["stacks of one"]
+
+
+@pytest.mark.parametrize("orderly", ["false", "true"])
+def test_another_process_with_the_same_client_id_has_had_nothing_before(orderly: str) -> None:
+    def started(at_ms: int) -> Command:
+        own = {"PROP_CONSUMER_START_TIMESTAMP": str(at_ms), "PROP_CONSUMEORDERLY": orderly}
+        return member(properties=own)
+
+    assert len(scan(cluster(started(1)), older_than_ms=4_000).stuck) == 1
+    assert scan(cluster(after(started(1), started(2))), older_than_ms=6_000).stuck == ()
+
+
+def test_a_queue_that_moved_to_another_member_between_the_looks() -> None:
+    def fresh() -> Cluster:
+        servers = cluster(after(member(), running({})))
+        servers.brokers["broker-a"].groups["G"].members["two"] = after(running({}), member())
+        return servers
+
+    assert [each.verdict.is_stuck for each in scan(fresh(), older_than_ms=6_000).queues] == [False]
+    # It may have had the message for longer than this limit.
+    assert [each.verdict.is_stuck for each in scan(fresh(), older_than_ms=4_000).queues] == [None]
+    assert [each.verdict.is_stuck for each in scan(fresh(), older_than_ms=4_000, patience_s=60.0).queues] == [True]
 
 
 def test_a_member_that_takes_nothing() -> None:

@@ -7,7 +7,7 @@ from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.wait_stable import StableResult, wait_until_confirmed
 from rmqctl.protocol.codes import RequestCode as Q
-from rmqctl.rules.confirmation import ResetOutcome
+from rmqctl.rules.written_offsets import ResetOutcome, WrittenOffset
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.scripted_peer import passing, run
 
@@ -40,7 +40,7 @@ def _wait(
             for at_s, change in (at or {}).items():
                 cluster.clock.call_later(at_s, lambda change=change: change(cluster.brokers["broker-a"]))  # type: ignore[misc]
             started_s = cluster.clock.monotonic_s()
-            written = [(mq, route, 50, 10) for mq in (A0, A1)]
+            written = [WrittenOffset(mq, route, 50, 10) for mq in (A0, A1)]
             waiting = wait_until_confirmed(
                 client, "G", written, brokers, limit_s=limit_s, was_online=was_online, on_progress=counts.append
             )

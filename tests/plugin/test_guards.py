@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from rmqctl.errors import PluginError
 from rmqctl.plugin import AllocationError, Assignment, CustomStrategy, MessageQueue
-from rmqctl.plugin.guards import guarded_resolver, guarded_strategy
+from rmqctl.plugin.guards import (
+    guarded_notifier,
+    guarded_resolver,
+    guarded_strategy,
+    guarded_transform,
+    run_codec,
+)
 from tests.plugin.counted_text import Counted
 
 _QUEUES = [MessageQueue("T", "a", queue_id) for queue_id in range(3)]
@@ -66,7 +73,17 @@ def test_a_wrong_answer_is_one_sentence_that_names_plugin_strategy_and_item(answ
     assert "\n" not in caught.value.sentence
 
 
-@pytest.mark.parametrize("error", [RuntimeError("two\nlines"), SystemExit("two lines"), ValueError("two  lines")])
+class _BareError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("two\nlines"), SystemExit("two lines"), ValueError("two  lines"), BaseException("two lines"),
+        GeneratorExit("two lines"), _BareError("two lines"),
+    ],
+)  # fmt: skip
 def test_whatever_it_raises_is_one_sentence(error: BaseException) -> None:
     def fail(*_: object) -> Any:
         raise error
@@ -78,6 +95,27 @@ def test_whatever_it_raises_is_one_sentence(error: BaseException) -> None:
     with pytest.raises(PluginError) as caught:
         guarded_resolver("mine", fail)("client", "c1")
     assert caught.value.sentence == f"Site resolver mine failed for client c1: {name}: two lines."
+
+
+def _guarded(fail: Callable[..., Any]) -> list[Callable[[], object]]:
+    return [
+        lambda: run_codec("mine", fail, b"", {}, "T"),
+        lambda: guarded_strategy("mine", fail)(_QUEUES, _IDS, {}),
+        lambda: guarded_notifier("mine", fail)({}, "there"),
+        lambda: guarded_resolver("mine", fail)("client", "c1"),
+        lambda: guarded_transform("mine", fail)(b"", {}, "T"),
+    ]
+
+
+@pytest.mark.parametrize("kind", [BaseException, GeneratorExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_only_what_ends_the_program_passes_a_guard(kind: type[BaseException]) -> None:
+    def fail(*_: object) -> Any:
+        raise kind
+
+    passes = kind in (KeyboardInterrupt, asyncio.CancelledError)
+    for run in _guarded(fail):
+        with pytest.raises(kind if passes else PluginError):
+            run()
 
 
 def test_an_exception_that_can_not_be_shown_is_told_by_its_name() -> None:

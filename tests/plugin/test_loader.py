@@ -118,6 +118,8 @@ def test_a_file_that_there_is_not_is_a_mistake_of_the_call() -> None:
         ("def broken(:", "SyntaxError"),
         ("raise RuntimeError('two\\nlines')", ": RuntimeError: two lines."),
         ("raise SystemExit(3)", ": SystemExit: 3."),
+        ("raise BaseException(3)", ": BaseException: 3."),
+        (_HEAD + "def rmqctl_body_codecs():\n    raise GeneratorExit\n", "failed: GeneratorExit"),
         (_HEAD + "def rmqctl_no_such_hook():\n    return 1\n", ": PluginValidationError"),
         (_HEAD + "def rmqctl_body_codecs(wrong):\n    return {}\n", ": PluginValidationError"),
         (_HEAD + "def rmqctl_body_codecs():\n    1 / 0\n", "failed: ZeroDivisionError"),

@@ -106,6 +106,9 @@ def test_a_message_that_became_a_dead_letter_twice(cluster: Cluster, rmqctl: Rmq
     plan = rmqctl("dlq", "replay", group, "--dry-run", "-o", "json").document
     assert (plan["count"], plan["againCount"]) == (6, 6)
     assert sum(plan["notSent"].values()) == 12
+    words = ("dlq", "replay", group, "--ledger", "other", "--dry-run", "-o", "json")
+    plan = rmqctl(*words).document
+    assert (plan["count"], plan["notSent"]) == (6, {"DIED_AGAIN": 6, "TWICE": 6})
 
     java.consume("good", group, topic, collect=1)
     assert rmqctl("dlq", "replay", group, "--yes").exit_code == 0
@@ -114,6 +117,24 @@ def test_a_message_that_became_a_dead_letter_twice(cluster: Cluster, rmqctl: Rmq
     read = [each.message_id for each in java.read("good")]
     assert sorted(read) == sorted(item["msgId"] for item in sent)
     java.stop("good")
+
+
+def test_a_sharding_key_returns_to_the_queue_of_javas_producer(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    topic, group, count = "ReplaySharded", "ReplayShardedGroup", 60
+    cluster.create_topic(topic, queue_count=4)
+    cluster.java.consume("sharded", group, topic, fail="bad", max=0, batch=1)
+    cluster.java.produce(topic, count, shards=12, prefix="bad")
+    wait_until(lambda: stored_count(cluster, f"%DLQ%{group}") >= count, "the dead letters", timeout_s=120)
+    cluster.java.stop("sharded")
+    first = {item["msgId"]: item for item in rmqctl.items("message", "find", topic, "--limit", "1000")}
+    assert len({(item["brokerName"], item["queueId"]) for item in first.values()}) > 2
+    assert rmqctl("dlq", "replay", group, "--to-origin", "--yes").exit_code == 0
+    found = rmqctl.items("message", "find", topic, "--limit", "1000")
+    copies = [item for item in found if "RMQCTL_REPLAY" in item["properties"]]
+    assert {item["msgId"] for item in copies} == first.keys()
+    for item in copies:
+        sent = first[item["msgId"]]
+        assert (item["brokerName"], item["queueId"]) == (sent["brokerName"], sent["queueId"])
 
 
 def _give_up(cluster: Cluster, group: str, item: dict[str, Any]) -> None:

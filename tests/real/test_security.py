@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,37 +21,15 @@ from tests.real.harness.secured_cluster import (
     SecuredCluster,
 )
 
-from .harness.rmqctl import PATIENT, Result, Rmqctl
+from .harness.rmqctl import Result, Rmqctl
 
 Run = Callable[..., Result]
-
-
-def _tls(secured: SecuredCluster) -> list[str]:
-    """Return what a client needs: the CA, and on 4.9.7 a certificate of its own."""
-    certificates = secured.certificates
-    words = ["--tls-ca", str(certificates.ca)]
-    if secured.version == "4.9.7":
-        words += ["--tls-cert", str(certificates.client), "--tls-key", str(certificates.client_key)]
-    return words
 
 
 @pytest.fixture
 def as_account(secured: SecuredCluster, tmp_path: Path) -> Run:
     """Run rmqctl over TLS as an account, None for nobody."""
-
-    def run(account: Account | None, *words: str) -> Result:
-        given = []
-        if account is not None:
-            path = tmp_path / f"{account.access_key}.credentials"
-            path.write_text(f"accessKey: {account.access_key}\nsecretKey: {account.secret_key}\n")
-            path.chmod(0o600)
-            given = ["--credentials", str(path)]
-        result = Rmqctl(secured.namesrv, timeout=PATIENT)(*words, *given, *_tls(secured))
-        if account is not None:
-            assert account.secret_key not in result.stdout + result.stderr
-        return result
-
-    return run
+    return partial(secured.run_as, folder=tmp_path)
 
 
 @pytest.mark.smoke
@@ -96,7 +75,7 @@ def test_a_missing_right_is_named(secured: SecuredCluster, as_account: Run) -> N
     stranger = as_account(STRANGER, "message", "find", TOPIC)
     assert stranger.exit_code == 4
     assert TOPIC in stranger.stderr
-    assert "Grant the missing permission" in stranger.stderr
+    assert "Grant the access key" in stranger.stderr
     if secured.version == "5.4.0":
         consumer = as_account(CONSUMER, "offset", "show", GROUP)
         assert consumer.exit_code == 4
@@ -129,7 +108,7 @@ def test_who_may_read_dead_letters_but_not_send_them(
         assert (refused.exit_code, refused.stdout) == (4, ""), refused
         error = json.loads(refused.stderr)
         assert error["name"] == "NOT_AUTHORISED"
-        assert "Grant the missing permission" in error["hint"]
+        assert "Grant the access key" in error["hint"]
         assert TOPIC in error["message"]
     assert _stored_count(as_account) == before
     (ledger,) = as_account(ADMIN, "dlq", "status", GROUP, "-o", "json").document["items"]
@@ -160,7 +139,7 @@ def test_credentials_of_the_environment_and_of_a_context(
     monkeypatch.setenv("RMQCTL_ACCESS_KEY", ADMIN.access_key)
     monkeypatch.setenv("RMQCTL_SECRET_KEY", ADMIN.secret_key)
     monkeypatch.setenv("RMQCTL_SECURITY_TOKEN", "any")
-    assert Rmqctl(secured.namesrv)("group", "list", *_tls(secured)).exit_code == 0
+    assert Rmqctl(secured.namesrv)("group", "list", *secured.tls_words()).exit_code == 0
     for name in ("RMQCTL_ACCESS_KEY", "RMQCTL_SECRET_KEY", "RMQCTL_SECURITY_TOKEN"):
         monkeypatch.delenv(name)
 
@@ -187,7 +166,7 @@ def test_a_plain_connection_is_told_to_try_tls(secured: SecuredCluster) -> None:
 
 def test_who_is_not_trusted_is_told_why(secured: SecuredCluster) -> None:
     rmqctl, certificates = Rmqctl(secured.namesrv), secured.certificates
-    own = _tls(secured)[2:]
+    own = secured.tls_words()[2:]
     for words in (["--tls"], ["--tls-ca", str(certificates.stranger_ca)]):
         result = rmqctl("cluster", "list", *words, *own)
         assert (result.exit_code, result.stdout) == (6, "")
@@ -199,8 +178,8 @@ def test_who_is_not_trusted_is_told_why(secured: SecuredCluster) -> None:
 
 def test_another_hosts_certificate_is_taken_only_on_request(secured: SecuredCluster) -> None:
     elsewhere = f"127.0.0.2:{secured.namesrv_port}"
-    refused = Rmqctl(elsewhere)("topic", "route", TOPIC, *_tls(secured))
-    taken = Rmqctl(elsewhere)("topic", "route", TOPIC, *_tls(secured), "--tls-verify", "ca")
+    refused = Rmqctl(elsewhere)("topic", "route", TOPIC, *secured.tls_words())
+    taken = Rmqctl(elsewhere)("topic", "route", TOPIC, *secured.tls_words(), "--tls-verify", "ca")
 
     assert refused.exit_code == 6
     assert "not valid for '127.0.0.2'" in refused.stderr

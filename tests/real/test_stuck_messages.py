@@ -138,6 +138,31 @@ def test_each_client_and_why_its_queue_stands_still(cluster: Cluster, rmqctl: Rm
         java.stop(f"Still{name}")
 
 
+def test_a_member_that_does_not_answer_the_first_look(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """Its JVM is stopped meanwhile: what it did not answer does not make its message move."""
+    java, topic, group = cluster.java, "StuckSilent", "StuckSilentGroup"
+    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+    java.consume("silent", group, topic, stuck="X")
+    java.produce(topic, 1, prefix="X")
+    java.produce(topic, 5, prefix="b")
+    java.wait_consumed("silent", 5)
+    time.sleep(5)
+    java.java.pause()
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            # With its one broker, and then with the others, the first look takes less than this.
+            scanning = threads.submit(_scan, rmqctl, group, "--older-than", "5s", "--for", "10s")
+            time.sleep(9)
+            java.java.resume()
+            found = scanning.result()
+    finally:
+        java.java.resume()
+        java.release("silent")
+    assert (found.exit_code, _kinds(found)) == (10, {("IN_CONSUMPTION", True)}), found.stdout
+    assert found.document["items"][0]["headOffset"] == 0
+    java.stop("silent")
+
+
 def test_groups_that_are_healthy_or_slow_have_nothing_stuck(cluster: Cluster, rmqctl: Rmqctl) -> None:
     java = cluster.java
     kinds: dict[str, dict[str, Any]] = {

@@ -24,7 +24,7 @@ from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
-from rmqctl.rules.confirmation import ResetOutcome
+from rmqctl.rules.written_offsets import ResetOutcome, WrittenOffset
 from tests.repetition import repeating
 
 from .harness.cluster import Cluster
@@ -80,7 +80,10 @@ def _write_and_wait(cluster: Cluster, *resets: _Reset) -> list[_Seen]:
         for address, command in requests.values():
             await client.ask(address, command)
         reset.meanwhile()
-        written = [(mq, reset.route, before.queues[mq].consumer_offset, target) for mq, target in reset.targets.items()]
+        written = [
+            WrittenOffset(mq, reset.route, before.queues[mq].consumer_offset, target)
+            for mq, target in reset.targets.items()
+        ]
         started_s = time.monotonic()
         was_online = before.state is GroupState.ONLINE
         waited = await wait_until_confirmed(

@@ -13,7 +13,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.rules.confirmation import WrittenOffset
+from rmqctl.rules.written_offsets import WrittenOffset
 
 MQ = MessageQueue("T", "broker-a", 0)
 _TICK_S = 0.05

@@ -3,13 +3,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import Route
+from rmqctl.model.plan import ListenerBlock, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.rules.confirmation import ResetOutcome, WriteVerdict, WrittenOffset, judge, push_quiet_s
+from rmqctl.rules.confirmation import judge
+from rmqctl.rules.written_offsets import ResetOutcome, WriteVerdict, WrittenOffset, push_quiet_s
 
 from .reset_simulation import MQ, Case, Simulation
 
@@ -53,10 +55,10 @@ ONLINE = [
     pytest.param(Case(SERVER, 5000, 5000), 3.0, id="where it is"),
     pytest.param(Case(SERVER, 0, 0), 3.0, id="empty queue"),
     pytest.param(Case(SERVER, 5000, 100, backlog=1000, joins_at_s=0.3), 6.0, id="a member joins meanwhile"),
-    pytest.param(Case(PUSH, 5000, 100, backlog=3000), 15.0, id="push, backward"),
-    pytest.param(Case(PUSH, 5000, 7000, backlog=3000, ahead=10), 15.0, id="push, forward"),
-    pytest.param(Case(PUSH, 5000, 4000, consuming_per_s=1e6), 15.0, id="push, done at once"),
-    pytest.param(Case(PUSH, 5000, 4000, consuming_per_s=1e6, is_orderly=True), 15.0, id="push, in order"),
+    pytest.param(Case(PUSH, 5000, 100, backlog=3000), 30.0, id="push, backward"),
+    pytest.param(Case(PUSH, 5000, 7000, backlog=3000, ahead=10), 30.0, id="push, forward"),
+    pytest.param(Case(PUSH, 5000, 4000, consuming_per_s=1e6), 30.0, id="push, done at once"),
+    pytest.param(Case(PUSH, 5000, 4000, consuming_per_s=1e6, is_orderly=True), 30.0, id="push, in order"),
 ]
 
 
@@ -221,6 +223,46 @@ def test_nothing_stored_before_is_confirmed_at_the_target_only() -> None:
     assert _judge(SERVER, None, 10, *at(500), baseline=_at(-1, 0, _owner("c", 700))) == (ResetOutcome.CONFIRMED, True)
 
 
+@pytest.mark.parametrize(
+    ("blocked_by", "owner", "max_offset", "is_confirmed"),
+    [
+        # The client moved to 10, and has consumed nothing from there.
+        (None, _owner("c", 10), 100, True),
+        (ListenerBlock.IN_ORDER, _owner("c", 10, begun_at_ms=None), 100, False),
+        (ListenerBlock.ALL_THREADS, _owner("c", 10), 100, False),
+        (ListenerBlock.UNKNOWN, _owner("c", 10), 100, False),
+        # There is nothing to consume: one that is blocked stays so.
+        (ListenerBlock.IN_ORDER, _owner("c", 10, begun_at_ms=None), 10, False),
+        (ListenerBlock.UNKNOWN, _owner("c", 10), 10, True),
+        # It has consumed, by its position or by its times; in order, its listener was called.
+        (ListenerBlock.ALL_THREADS, _owner("c", 11), 100, True),
+        (ListenerBlock.IN_ORDER, replace(_owner("c", 12), cached_count=1, cached_min_offset=11), 100, True),
+        # Its position passed a message that it still has in flight.
+        (ListenerBlock.IN_ORDER, replace(_owner("c", 12), cached_count=2, cached_min_offset=10), 100, False),
+        (ListenerBlock.ALL_THREADS, _owner("c", 10, consumed_at_ms=2), 100, True),
+        (ListenerBlock.IN_ORDER, replace(_owner("c", 10, begun_at_ms=None), is_listening=True), 100, True),
+        # Another client has taken over the queue.
+        (ListenerBlock.IN_ORDER, _owner("d", 10, begun_at_ms=None), 100, True),
+    ],
+)  # fmt: skip
+def test_a_client_whose_listener_blocks_must_be_seen_to_consume(
+    blocked_by: ListenerBlock | None, owner: OwnerSample, max_offset: int, is_confirmed: bool
+) -> None:
+    written = WrittenOffset(MQ, SERVER, 3, 10, blocked_by, "c")
+    samples = [_at(at_s, 10, owner, max_offset=max_offset) for at_s in range(3)]
+    outcome = judge(written, samples, was_online=True, baseline=_at(-1, 3, _owner("c", 3))).outcome
+    assert outcome is (ResetOutcome.CONFIRMED if is_confirmed else ResetOutcome.PENDING)
+
+
+def test_a_stored_offset_alone_does_not_show_that_a_blocked_client_consumes() -> None:
+    def silent(stored: int) -> WriteVerdict:
+        samples = [_at(at_s * 3.0, stored if at_s else 3, silent=("c",), max_offset=100) for at_s in range(4)]
+        return judge(WrittenOffset(MQ, SERVER, 3, 10, ListenerBlock.IN_ORDER, "c"), samples, was_online=True)
+
+    assert silent(10).outcome is ResetOutcome.PENDING
+    assert silent(12).outcome is ResetOutcome.CONFIRMED
+
+
 def test_silent_members_are_judged_by_what_they_store() -> None:
     def silent(*stored: int) -> list[GroupSample]:
         return [_at(at_s * 3.0, offset, silent=("c",)) for at_s, offset in enumerate(stored)]
@@ -232,7 +274,8 @@ def test_silent_members_are_judged_by_what_they_store() -> None:
     assert _judge(SERVER, 50, 10, *silent(10, 60, 70, 80)) == (ResetOutcome.UNKNOWN, False)
     assert _judge(SERVER, 50, 90, *silent(90, 60, 70, 80)) == (ResetOutcome.UNKNOWN, False)
     assert _judge(PUSH, 50, 10, *silent(50, 50, 50)) == (ResetOutcome.PENDING, False)
-    assert _judge(PUSH, 50, 10, *silent(50, 50, 50, 50, 10, 10, 10)) == (ResetOutcome.CONFIRMED, True)
+    assert _judge(PUSH, 50, 10, *silent(50, 50, 50, 50, 10, 10, 10)) == (ResetOutcome.PENDING, False)
+    assert _judge(PUSH, 50, 10, *silent(50, 50, 50, 50, *[10] * 8)) == (ResetOutcome.CONFIRMED, True)
     assert _judge(WRITE, 50, 10, *silent(10, 10, 10)) == (ResetOutcome.CONFIRMED, True)
 
 
@@ -257,9 +300,22 @@ def test_each_push_makes_clients_stand_still() -> None:
     assert push_quiet_s(pushed) == 60
     still = [_at(at_s, 1, _owner("c", 1)) for at_s in (0, 10)]
     assert _judge(PUSH, 5, 1, *still) == (ResetOutcome.PENDING, False)
-    assert _judge(PUSH, 5, 1, *still, _at(11, 1, _owner("c", 1)), _at(12, 2, _owner("c", 2))) == (
+    assert _judge(PUSH, 5, 1, *still, _at(26, 1, _owner("c", 1)), _at(27, 2, _owner("c", 2))) == (
         ResetOutcome.CONFIRMED, True,
     )  # fmt: skip
+
+
+def test_a_pushed_reset_that_a_held_pull_overtakes_is_not_confirmed() -> None:
+    """The stored offset jumps to the end; then the client restarts the queue there, and skips all messages."""
+    moved = [_at(at_s, 6, _owner("c", 6, begun_at_ms=2)) for at_s in (11.0, 12.0, 15.0)]
+    jumped = [_at(at_s, 51, _owner("c", 6, begun_at_ms=2)) for at_s in (18.0, 24.0, 30.0)]
+    before = _at(0.0, 5, _owner("c", 5))
+    assert _judge(PUSH, 5, 6, before, *moved, *jumped)[0] is ResetOutcome.PENDING
+    anew = [_at(at_s, 51, _owner("c", 51, begun_at_ms=2)) for at_s in (20.0, 27.0, 30.0)]
+    assert _judge(PUSH, 5, 6, before, *anew) == (ResetOutcome.LOST, True)
+    # Whoever has consumed the messages is there as well.
+    done = [_at(at_s, 51, _owner("c", 51, begun_at_ms=2, consumed_at_ms=3)) for at_s in (20.0, 27.0, 30.0)]
+    assert _judge(PUSH, 5, 6, before, *done) == (ResetOutcome.CONFIRMED, True)
 
 
 _ROUTES = st.sampled_from([SERVER, SERVER, PUSH, WRITE])

@@ -27,6 +27,11 @@ def test_what_is_no_number_is_not_known(text: str) -> None:
     assert _settings() == MemberSettings(None, None, None, is_orderly=None)
 
 
+@pytest.mark.parametrize(("text", "size"), [("16", 16), ("0", None), ("-1", None), ("x", None), ("", None)])
+def test_how_many_messages_a_call_gets(text: str, size: int | None) -> None:
+    assert _settings(consumeMessageBatchMaxSize=text).batch_size == size
+
+
 @pytest.mark.parametrize(
     ("max_reconsume_times", "is_orderly", "limit"),
     [(-1, False, 16), (-1, True, NO_LIMIT), (-1, None, None), (0, None, 0), (2, True, 2), (None, False, None)],

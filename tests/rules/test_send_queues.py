@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping
-from rmqctl.rules.send_queues import next_queue, split_batches, writable_queues
+from rmqctl.rules.send_queues import next_queue, queue_of_key, split_batches, writable_queues
 
 
 def _data(name: str, write: int = 2, *, is_writable: bool = True) -> QueueData:
@@ -78,3 +78,11 @@ def test_batches_hold_everything_once_in_order_and_no_more_than_they_may(
     for first, second in pairwise(parts):
         # None was ended before it was full.
         assert len(first) == max_count or sum(first) + second[0] > max_bytes
+
+
+def test_the_queue_of_a_sharding_key_is_that_of_javas_producer() -> None:
+    """Hashes of String.hashCode; the last one is Integer.MIN_VALUE."""
+    codes = {"": 0, "a": 97, "order-1": -1207111310, "Schlüssel": -2110983409, "polygenelubricants": -(2**31)}
+    queues = writable_queues(_route(_data("a", 3), _data("b", 2)))
+    for key, code in codes.items():
+        assert queue_of_key(queues, key) == queues[abs(code) % 5], key

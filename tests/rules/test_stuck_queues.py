@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.flow_control import FlowControl, FlowLimits
+from rmqctl.rules.flow_control import FlowControl, FlowLimits, flow_limits
+from rmqctl.rules.head_notes import Head, head_for_ms, note_of_head
 from rmqctl.rules.stuck_queues import (
     AgeSource,
-    Head,
     Holder,
     Motion,
     Position,
@@ -19,10 +19,7 @@ from rmqctl.rules.stuck_queues import (
     StuckReason,
     StuckVerdict,
     client_now_ms,
-    flow_limits,
-    head_for_ms,
     judge,
-    note_of_head,
 )
 
 NOW_MS = 1_000_000_000
@@ -88,6 +85,36 @@ AT_REST = watched(position(held()), position(held()))
 )  # fmt: skip
 def test_what_became_of_a_queue(looks: PositionPair, motion: Motion) -> None:
     assert looks.motion is motion
+
+
+HELD, OTHER, EMPTIED = position(held()), position(held(head=8), 8), position(held(0))
+NOT_HELD, SILENT = position(None), replace(position(None), is_heard=False)
+UNREAD = Position(None, None, held(0))
+AT_FIRST = {
+    "same-message": HELD, "other-message": OTHER, "nothing-in-hand": EMPTIED, "not-held": NOT_HELD, "silent": SILENT,
+    "end-unread": UNREAD,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("last", "motions"),
+    [
+        (HELD, [Motion.RESTS, Motion.MOVES, Motion.MOVES, Motion.MOVES, Motion.UNKNOWN, Motion.MOVES]),
+        (EMPTIED, [Motion.MOVES, Motion.MOVES, Motion.IDLES, Motion.MOVES, Motion.UNKNOWN, Motion.UNKNOWN]),
+        # Only the offsets that brokers store count where no member reports the queue at the end.
+        (NOT_HELD, [Motion.UNHELD, Motion.MOVES, Motion.UNHELD, Motion.UNHELD, Motion.UNHELD, Motion.UNHELD]),
+        # The group committed 11.
+        (position(held(head=11), 11), [Motion.MOVES] * 6),
+        # It was reset to 5 between the samples: that is no progress.
+        (position(None, 5), [Motion.UNHELD] * 6),
+        # All is read, whatever was not answered.
+        (position(held(0), 100), [Motion.DONE] * 6),
+    ],
+    ids=["in-hand", "nothing-in-hand", "not-held", "committed", "reset", "all-read"],
+)  # fmt: skip
+def test_what_was_not_answered_is_no_answer(last: Position, motions: list[Motion]) -> None:
+    found = {name: watched(first, last).motion for name, first in AT_FIRST.items()}
+    assert found == dict(zip(AT_FIRST, motions, strict=True))
 
 
 HOLDER = Holder("c1", now_ms=NOW_MS, is_orderly=False, thread_count=20, busy_count=1)
@@ -164,12 +191,59 @@ def test_what_counts_as_stuck(
         ({"average_ms": 1_000.0, "busy_count": 20, "in_hand_count": 1_000}, None, None),
         ({"average_ms": 1_000.0, "busy_count": 20, "in_hand_count": 1_000}, 60_000, None),
         ({"average_ms": 10.0, "busy_count": 20, "in_hand_count": 1_000}, None, True),
+        # Whether all threads are busy is unknown.
+        ({"average_ms": 1_000.0, "busy_count": None, "in_hand_count": 1_000}, None, None),
+        ({"average_ms": 10.0, "busy_count": None, "in_hand_count": 1_000}, None, True),
         # All hang.
         ({"average_ms": 0.0, "busy_count": 20, "in_hand_count": 1_000}, None, True),
     ],
 )
 def test_what_is_usual_is_not_stuck(change: dict[str, Any], older_than_ms: int | None, is_stuck: bool | None) -> None:
     assert judged(quiet(80_000), older_than_ms, holder=replace(HOLDER, **change)).is_stuck is is_stuck
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "busy_count", "is_stuck"),
+    [(1, 20, False), (1, 19, None), (1_000, 20, None), (None, 20, None), (1, None, None)],
+)
+def test_a_message_waits_for_calls_of_the_listener(
+    batch_size: int | None, busy_count: int | None, is_stuck: bool | None
+) -> None:
+    """It is young enough only if the calls before it take that long: 1,000 of one message, or one of all."""
+    holder = replace(HOLDER, average_ms=1_000.0, busy_count=busy_count, batch_size=batch_size, in_hand_count=1_000)
+    assert judged(quiet(50_000), holder=holder, head_age_ms=100_000).is_stuck is is_stuck
+
+
+@pytest.mark.parametrize(
+    ("busy_count", "batch_size", "most"), [(1, 16, 16), (3, 1, 3), (0, 16, 0), (None, 16, None), (1, None, None)]
+)
+def test_how_many_messages_are_in_the_listener(
+    busy_count: int | None, batch_size: int | None, most: int | None
+) -> None:
+    assert replace(HOLDER, busy_count=busy_count, batch_size=batch_size).listening_max == most
+
+
+@pytest.mark.parametrize(
+    ("last", "is_stuck", "why"),
+    [
+        # The last answer alone shows it: nothing else was finished for two minutes.
+        (position(held(last_consume_at_ms=NOW_MS - 120_000)), True, StuckReason.IN_CONSUMPTION),
+        # So it does if older messages were committed late.
+        (position(held(head=12, last_consume_at_ms=NOW_MS - 120_000), 12), True, StuckReason.IN_CONSUMPTION),
+        # A reset went past it, which the client does not know yet.
+        (position(held(), 50), None, StuckReason.IN_CONSUMPTION),
+        (position(held()), None, StuckReason.IN_CONSUMPTION),
+        (position(held(0)), None, StuckReason.MEMBER_SILENT),
+    ],
+)
+def test_a_member_that_answers_only_at_the_end(last: Position, is_stuck: bool | None, why: StuckReason) -> None:
+    verdict = judged(watched(SILENT, last))
+    assert (verdict.is_stuck, verdict.why, verdict.needs_time) == (is_stuck, why, is_stuck is None)
+
+
+def test_a_member_that_answers_only_at_the_end_and_has_committed() -> None:
+    assert judge(facts(watched(SILENT, position(held(head=30), 30))), None) is None
+    assert judge(facts(watched(SILENT, position(held(0), 30))), None) is None
 
 
 def test_what_the_client_reports_is_certain() -> None:

@@ -20,13 +20,16 @@ VERSION = version_ordinal(5, 4, 0)
 class Peer:
     """One connection. `pushed` are the requests that the server sent, in order; `is_closed` reports its end.
 
-    With `refuses` it answers those requests at once with an error; without, it never answers them by itself.
+    With `refuses` it answers those requests at once with an error, and with `info` the one for its running info with
+    that; without, it never answers them by itself.
     """
 
     def __init__(
-        self, stream: Stream, *, version: int = VERSION, language: str = "JAVA", refuses: bool = False
-    ) -> None:
+        self, stream: Stream, *, version: int = VERSION, language: str = "JAVA", refuses: bool = False,
+        info: bytes | None = None,
+    ) -> None:  # fmt: skip
         self._refuses = refuses
+        self._info = info
         self.pushed: list[Command] = []
         self.is_closed = False
         self._version, self._language = version, language
@@ -104,7 +107,9 @@ class Peer:
             while (event := self._connection.next_event()) is not None:
                 if isinstance(event, RequestReceived):
                     self.pushed.append(event.command)
-                    if self._refuses and not event.command.is_oneway:
+                    if self._info is not None and event.command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+                        self.answer(event.command, Command(ResponseCode.SUCCESS, body=self._info))
+                    elif self._refuses and not event.command.is_oneway:
                         self.answer(event.command, Command(ResponseCode.SYSTEM_ERROR, remark="this member is scripted"))
                 else:
                     answer = self._waiting.pop(event.command.opaque, None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,7 +14,7 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import Answers, as_reported, ask_all, ask_any
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import slave_failures
-from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError
+from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.names import PROXY_GROUP
@@ -23,6 +25,8 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, unseen_reason
 
 from .names import require_group
+
+T = TypeVar("T")
 
 # A relayed request blocks one of a broker's 16 admin threads until the client answers, up to 10 s.
 RELAYED_AT_ONCE = 8
@@ -86,13 +90,31 @@ async def find_proxies(
     return (Proxies.REFUSED if answers.failed else Proxies.ABSENT), []
 
 
-def addresses_of(connections: Iterable[tuple[str, GroupConnections | None]]) -> dict[str, str]:
-    """Return by client id the address of the first broker that each member is connected to."""
-    through: dict[str, str] = {}
+def addresses_of(connections: Iterable[tuple[str, GroupConnections | None]]) -> dict[str, tuple[str, ...]]:
+    """Return by client id the addresses of all brokers that each member is connected to."""
+    through: dict[str, dict[str, None]] = {}
     for address, found in connections:
         for member in found.members if found is not None else ():
-            through.setdefault(member.client_id, address)
-    return through
+            through.setdefault(member.client_id, {})[address] = None
+    return {client_id: tuple(addresses) for client_id, addresses in through.items()}
+
+
+async def ask_through(addresses: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> T:
+    """Ask a member through its first broker; if it is not reached there, through all its other brokers at once.
+
+    So a silent member takes two attempts, whatever the number of brokers. Raises the first broker's error, immediately
+    if it is from the member itself: that member answers nothing else through another broker.
+    """
+    first, *others = addresses
+    try:
+        return await ask(first)
+    except RemoteProtocolError:
+        raise
+    except RmqctlError:
+        answers = await ask_all(others, ask)
+        if not answers.ok:
+            raise
+        return next(iter(answers.ok.values()))
 
 
 async def ask_running_info(
@@ -124,17 +146,18 @@ async def fetch_running_infos(
 ) -> Answers[str, RunningInfo]:
     """Return the running info of every member, or of `only` these, by client id; `connections` is by broker address.
 
-    A broker forwards the request to the client and waits 10 s for it. Clients in other languages may not answer.
+    A broker forwards the request to the client and waits 10 s for it. Clients in other languages may not answer. See
+    ask_through().
     """
     through = addresses_of(connections.items())
     gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in connections}
 
-    async def ask(client_id: str) -> RunningInfo:
-        address = through[client_id]
+    async def ask(client_id: str, address: str) -> RunningInfo:
         async with gates[address]:
             return await ask_running_info(client, address, group, client_id, with_stacks=with_stacks)
 
-    return await ask_all([name for name in through if only is None or name in only], ask)
+    asked = [name for name in through if only is None or name in only]
+    return await ask_all(asked, lambda name: ask_through(through[name], partial(ask, name)))
 
 
 class GroupMembers(Struct, frozen=True):

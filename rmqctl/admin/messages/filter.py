@@ -28,6 +28,7 @@ class MessageFilter(Struct, frozen=True):
     tags: frozenset[str] = frozenset()
     contains: bytes | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    property_name: str | None = None
     ids: frozenset[str] = frozenset()
     origin_topics: frozenset[str] = frozenset()
 
@@ -40,6 +41,10 @@ class MessageFilter(Struct, frozen=True):
             # Most messages can be rejected without decoding all their properties.
             written = value.encode(errors="surrogateescape")
             messages = [m for m in messages if written in m.record and m.properties.get(name) == value]
+        if self.property_name is not None:
+            # A regular expression is faster than `in`, see below.
+            search = re.compile(re.escape(self.property_name.encode())).search
+            messages = [m for m in messages if search(m.record) and self.property_name in m.properties]
         if self.tags:
             messages = [message for message in messages if has_tag(self.tags, message.tags)]
         if self.key is not None:

@@ -17,6 +17,8 @@ from rmqctl.rules.message_wait import REAL_TOPIC
 
 _MOST_COPIES = 64
 _END_OF_TIME_MS = 2**63 - 1
+# A unique key that no message has.
+_NO_KEY = "0" * 32
 
 
 async def send_back(
@@ -70,12 +72,23 @@ async def find_copy(
     The copy is recognised by the unique key, which a message keeps, and by its number of retries. Brokers index a
     message a moment after they store it.
     """
-    for topic in (DELAY_TOPIC, f"{RETRY_PREFIX}{group}", dead_letter_topic(group)):
+    for topic in _topics(group):
         for copy in await _indexed(client, address, topic, message.message_id):
             is_later = copy.commit_log_offset >= known_before and copy.reconsume_times > message.reconsume_times
             if is_later and copy.message_id == message.message_id and _is_of(group, copy):
                 return topic
     return None
+
+
+async def require_copies_readable(client: Client, address: str, group: str) -> None:
+    """Raise NotAuthorisedError if this account may not look for copies on a broker."""
+    for topic in _topics(group):
+        await _indexed(client, address, topic, _NO_KEY)
+
+
+def _topics(group: str) -> tuple[str, str, str]:
+    """Return where copies are: those that wait, those to be consumed again, and dead letters."""
+    return DELAY_TOPIC, f"{RETRY_PREFIX}{group}", dead_letter_topic(group)
 
 
 async def _indexed(client: Client, address: str, topic: str, key: str) -> Sequence[StoredMessage]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs
 from rmqctl.admin.groups.held_queues import note_held
-from rmqctl.admin.groups.members import RELAYED_AT_ONCE, ask_running_info, find_proxies
+from rmqctl.admin.groups.members import RELAYED_AT_ONCE, addresses_of, ask_running_info, ask_through, find_proxies
 from rmqctl.admin.groups.names import require_group
 from rmqctl.admin.results import (
     Answers,
@@ -195,11 +196,10 @@ class _Reader:
             raise
 
     async def _ask_members(self, group: str, reading: GroupReading) -> None:
-        through: dict[str, str] = {}
-        for view in reading.views.values():
-            for member in view.connections.members if view.connections is not None else ():
-                through.setdefault(member.client_id, view.address)
-        reading.running = await ask_all(through, lambda name: self._ask_member(group, name, through[name]))
+        through = addresses_of((view.address, view.connections) for view in reading.views.values())
+        reading.running = await ask_all(
+            through, lambda name: ask_through(through[name], partial(self._ask_member, group, name))
+        )
         # One failure per group: a fleet can have thousands of silent members.
         silent = list(reading.running.failed.values())
         if silent:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies, writes
 
@@ -22,6 +25,12 @@ async def reset_offset(client: Client, address: str, group: str, mq: MessageQueu
     Raises BrokerError for an offset that the queue no longer has. May reach the broker twice, which does no harm.
     """
     await client.ask(address, writes.reset_offset(group, mq.topic, mq.queue_id, offset))
+
+
+async def require_may_reset(client: Client, address: str, group: str, mq: MessageQueue) -> None:
+    """Raise NotAuthorisedError if this account may not have a broker reset a queue itself. Changes nothing."""
+    with suppress(BrokerError):
+        await client.ask(address, writes.ask_for_reset(group, mq.topic, mq.queue_id))
 
 
 async def push_stored_offsets(

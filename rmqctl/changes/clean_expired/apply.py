@@ -7,7 +7,7 @@ in flight: the next run finds its copy after the former end of the commit log, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from rmqctl.admin.groups.members import fetch_placed_connections, fetch_running_
 from rmqctl.admin.messages.returns import fetch_log_end, find_copy, send_back, send_copy
 from rmqctl.admin.messages.time_search import fetch_message_at
 from rmqctl.admin.results import ask_all
+from rmqctl.changes.clean_expired.rules.blocking import describe_not_followed
 from rmqctl.changes.clean_expired.rules.methods import describe_progress
 from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.journal.rows import OpenReturn, holder_of
@@ -23,7 +24,8 @@ from rmqctl.changes.late_writes import is_refusal, joined
 from rmqctl.changes.offsets.apply import OffsetWriter
 from rmqctl.changes.offsets.check import PlanCheck, check_plan
 from rmqctl.changes.offsets.outcomes import Outcomes
-from rmqctl.changes.plan_parts import new_id
+from rmqctl.changes.plan_parts import broker_of, new_id
+from rmqctl.changes.unseen_parts import leave_out_unseen
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
@@ -35,6 +37,7 @@ from rmqctl.net.clock import pause
 from rmqctl.text.words import counted
 
 from .pop_apply import PopAcks
+from .rights import find_missing_rights
 
 _SENT_AT_ONCE = 32
 # A client waits 5 s for the response (MQClientAPIImpl.consumerSendMessageBack).
@@ -52,14 +55,21 @@ async def apply_cleaning(
 
     A queue is left alone if its client has moved past the message by itself, or was assigned the queue again. Raises
     StaleError if all queues are. Messages that are no longer popped are left alone as well; the others are
-    acknowledged one by one, and their queues do not move.
+    acknowledged one by one, and their queues do not move. Each queue is cleaned on its own: queues of brokers that
+    cannot be read now are left out, and those that this account cannot clean to the end. Raises NotAuthorisedError if
+    these are all queues.
     """
-    checked = await check_plan(client, plan, strict=strict)
+    plan, checked, unseen = await _check(client, plan, strict=strict)
     pops = PopAcks(client, plan, checked.brokers)
-    gone_on = {**await _find_gone_on(client, plan), **await pops.look_before()}
     seen = [index for index, item in enumerate(plan.items) if item.route is not Route.UNSEEN]
-    if gone_on and len(gone_on) == len(seen):
-        raise StaleError(f"The plan is out of date. {next(iter(gone_on.values()))}", hint="Make a new plan.")
+    closed = await find_missing_rights(client, checked.brokers, plan.group, [plan.items[index] for index in seen])
+    if seen and closed.keys() >= {plan.items[index].mq for index in seen}:
+        raise next(iter(closed.values()))
+    left = await _find_left(client, plan, checked.offsets)
+    left |= {index: StaleError(sentence) for index, sentence in (await pops.look_before()).items()}
+    left |= {index: closed[mq] for index in seen if (mq := plan.items[index].mq) in closed}
+    if left and len(left) == len(seen):
+        _require_some(left.values())
     now_ms = client.clock.now_ms()
     outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
     await outcomes.look_before()
@@ -75,21 +85,30 @@ async def apply_cleaning(
     }
     journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
     returns = _Returns(client, plan, checked, journal, outcomes.receipt_id, earlier, pops)
-    indexes = [index for index in seen if index not in gone_on]
-    popped = pops.indexes - gone_on.keys()
+    indexes = [index for index in seen if index not in left]
+    popped = pops.indexes - left.keys()
     if popped:
         journal.attempting(outcomes.receipt_id, {index: plan.items[index].before for index in popped}, now_ms=now_ms)
     count = sum(len(pops.messages(index)) for index in indexes)
-    report(f"Sending {counted(count, 'message')} back...")
+    if count:
+        report(f"Sending {counted(count, 'message')} back...")
     await asyncio.gather(*(returns.send(index) for index in indexes))
     unstored = {index for index in indexes if index not in popped and not returns.is_stored(index)}
     outcomes.items |= await pops.conclude({index: outcomes.items[index] for index in popped}, returns.receipts)
     for index in unstored:
         outcomes.note(index, "not moved: the copy of a message was not seen")
-    for index, sentence in gone_on.items():
-        outcomes.note(index, sentence)
-    outcomes.failures += returns.failures
-    await OffsetWriter(client, plan, checked, outcomes).write(leave=unstored | popped | gone_on.keys())
+    for index, error in left.items():
+        outcomes.note(index, error.sentence)
+        if isinstance(error, RefusedError):
+            # An earlier change moved it, and its client has not followed: nothing is sent, nothing is confirmed.
+            after = checked.offsets[plan.items[index].mq]
+            pending = replace(outcomes.items[index], result=Result.UNKNOWN, after=after, is_after_known=True)
+            outcomes.items[index] = replace(pending, is_pending=True)
+        elif not isinstance(error, StaleError):
+            mq = plan.items[index].mq
+            outcomes.failures.append(Failure(mq.broker_name, f"messages of {mq}", error, Attempt.WRITE))
+    outcomes.failures += [*unseen, *returns.failures]
+    await OffsetWriter(client, plan, checked, outcomes).write(leave=unstored | popped | left.keys())
     await outcomes.find(wait_s, report)
     ended_at_ms = client.clock.now_ms()
     outcomes.end(ended_at_ms)
@@ -97,13 +116,39 @@ async def apply_cleaning(
         replace(item, messages=tuple(returns.receipts.get(index, ()))) for index, item in enumerate(outcomes.in_order())
     )
     receipt = receipt_of(plan, outcomes.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=items)
-    return ReceiptReport(receipt, outcomes.all_failures())
+    return ReceiptReport(receipt, outcomes.all_failures(), returns.returned_count)
 
 
-async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
-    """Return the items whose messages are no longer in flight in the same client, and a sentence about each.
+async def _check(client: Client, plan: Plan, *, strict: bool) -> tuple[Plan, PlanCheck, Sequence[Failure]]:
+    """Return a plan without the brokers that cannot be read now, its check, and the failures of those brokers.
+
+    Raises what check_plan raises.
+    """
+    try:
+        return plan, await check_plan(client, plan, strict=strict), ()
+    except RmqctlError:
+        left = await leave_out_unseen(client, plan)
+        if not left.failures:
+            raise
+    plan = replace(left.plan, id=plan.id, asked=plan.asked)
+    return plan, await check_plan(client, plan, strict=strict), left.failures
+
+
+def _require_some(errors: Collection[RmqctlError]) -> None:
+    """Raise the error of a plan of which nothing can be applied. What could not be checked is not out of date."""
+    unchecked = [error for error in errors if not isinstance(error, StaleError | RefusedError)]
+    if unchecked:
+        raise unchecked[0]
+    if all(isinstance(error, StaleError) for error in errors):
+        raise StaleError(f"The plan is out of date. {next(iter(errors)).sentence}", hint="Make a new plan.")
+
+
+async def _find_left(client: Client, plan: Plan, stored: Mapping[MessageQueue, int | None]) -> dict[int, RmqctlError]:
+    """Return the items that are left alone. StaleError: the messages are no longer in flight in the same client.
 
     A client that was assigned the queue again receives what it had already consumed: to move past that would lose it.
+    RefusedError: the stored offset is past them already, so a move to the target could go back. Any other error: the
+    client did not report.
     """
     ids = {item.cleaning.client_id for item in plan.items if item.cleaning is not None and item.cleaning.client_id}
     if not ids:
@@ -112,26 +157,31 @@ async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
     connections = await ask_all(cluster.registered, lambda broker: fetch_placed_connections(client, broker, plan.group))
     through = {address: found for address, found in connections.ok.values() if found is not None}
     infos = await fetch_running_infos(client, plan.group, through, only=ids)
-    gone_on = {}
+    left: dict[int, RmqctlError] = {}
     for index, item in enumerate(plan.items):
         if item.cleaning is not None and item.cleaning.client_id is not None:
-            client_id = item.cleaning.client_id
+            client_id, head = item.cleaning.client_id, item.cleaning.head_offset
             info = infos.ok.get(client_id)
             if client_id in infos.failed:
                 error = infos.failed[client_id]
-                gone_on[index] = f"{client_id} did not report whether it still has the message: {error.sentence}"
+                left[index] = error.reworded(
+                    f"{client_id} did not report whether it still has the message: {error.sentence}"
+                )
             elif why := describe_progress(
                 item.mq, item.cleaning, None if info is None else info.process_queues.get(item.mq)
             ):
-                gone_on[index] = why
-    return gone_on
+                left[index] = StaleError(why)
+            elif why := describe_not_followed(item.mq, client_id, head, stored.get(item.mq)):
+                left[index] = RefusedError(why)
+    return left
 
 
 class _Sent(Struct, frozen=True):
-    """The result for one message: the topic where its copy was seen, and a note."""
+    """The result for one message: the topic where its copy was seen, and a note; `is_earlier`: of an earlier change."""
 
     topic: str | None
     note: str = ""
+    is_earlier: bool = False
 
 
 class _Returns:
@@ -143,6 +193,7 @@ class _Returns:
     ) -> None:  # fmt: skip
         self.receipts: dict[int, list[ReturnReceipt]] = {}
         self.failures: list[Failure] = []
+        self.returned_count = 0
         self._client = client
         self._plan = plan
         self._checked = checked
@@ -173,7 +224,7 @@ class _Returns:
         ]  # fmt: skip
         self.receipts[index] = unsent
         try:
-            address = self._client.require_master(self._checked.brokers[item.mq.broker_name])
+            address = self._client.require_master(broker_of(self._checked.brokers, item.mq.broker_name))
             end = await self._log_end(address)
             self._journal.returning(self._receipt_id, index, [each.queue_offset for each in messages], known_before=end)
         except RmqctlError as error:
@@ -186,6 +237,7 @@ class _Returns:
             _receipt(message, answers.ok.get(number), answers.failed.get(number))
             for number, message in enumerate(messages)
         ]
+        self.returned_count += sum(each.topic is not None and not each.is_earlier for each in answers.ok.values())
         kept = [each for each in unsent if (index, each.queue_offset) in left_alone]
         self.receipts[index] = sorted((*receipts, *kept), key=lambda each: each.queue_offset)
         for each in receipts:
@@ -219,22 +271,19 @@ class _Returns:
         if before is not None and before.message_id == message.message_id:
             topic = await find_copy(self._client, address, group, message, before.known_before)
             if topic is not None:
-                return _Sent(topic, f"{before.receipt_id} already sent it back")
+                return _Sent(topic, f"{before.receipt_id} already sent it back", is_earlier=True)
             if before.is_stored:
                 # Its copy was seen; since then its index file was deleted, or it was consumed long ago.
                 return _Sent(None, f"{before.receipt_id} already sent it back, and its copy no longer exists")
-        note = ""
         try:
             await self._send(self._plan.items[index].mq, address, cleaning, message)
         except RmqctlError as error:
             # A broker that could not flush in time answers with an error, although it has stored the message.
-            topic = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
-            if topic is None and is_refusal(error):
+            sent = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
+            if sent.topic is None and is_refusal(error):
                 raise
-            note = error.sentence
-        else:
-            topic = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
-        return _Sent(topic, note)
+            return _Sent(sent.topic, joined(error.sentence, sent.note))
+        return await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
 
     async def _send(self, mq: MessageQueue, address: str, cleaning: CleanStep, message: ReturnedMessage) -> None:
         group, level, limit = self._plan.group, cleaning.delay_level, cleaning.max_reconsume_times
@@ -252,19 +301,20 @@ class _Returns:
             timeout_s=_ANSWER_S,
         )  # fmt: skip
 
-    async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> str | None:
-        """Wait for the copy. None if it is not seen in time, or the broker does not answer."""
+    async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> _Sent:
+        """Wait for the copy. Without a topic if it is not seen in time: the note says why, if known."""
         clock = self._client.clock
         until_s = clock.monotonic_s() + within_s
         turn = 0
         while True:
+            topic, note = None, ""
             try:
                 topic = await find_copy(self._client, address, self._plan.group, message, end)
-            except RmqctlError:
-                topic = None
+            except RmqctlError as error:
+                note = error.sentence
             left_s = until_s - clock.monotonic_s()
             if topic is not None or left_s <= 0:
-                return topic
+                return _Sent(topic, note)
             await pause(clock, min(left_s, _LOOK_EVERY_S[min(turn, len(_LOOK_EVERY_S) - 1)]))
             turn += 1
 

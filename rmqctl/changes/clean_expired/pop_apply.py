@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rmqctl.admin.messages.pop_log import PopLog, acknowledge_popped, read_pop_log
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.changes.late_writes import joined
+from rmqctl.changes.plan_parts import broker_of
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.plan import Plan, ReturnedMessage, Route
@@ -133,9 +134,9 @@ class PopAcks:
         return await ask_all(
             since_ms,
             lambda name: read_pop_log(
-                self._client, self._client.require_master(self._brokers[name]), name, group, since_ms[name]
+                self._client, self._client.require_master(broker_of(self._brokers, name)), name, group, since_ms[name]
             ),
-        )  # fmt: skip
+        )
 
 
 def _why_left_alone(mq: MessageQueue, message: ReturnedMessage, logs: Answers[str, PopLog]) -> str | None:

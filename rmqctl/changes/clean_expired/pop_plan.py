@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from rmqctl.changes.clean_expired.rules.methods import are_dead, becomes_dead, finished_words
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -17,11 +18,14 @@ from rmqctl.rules.member_settings import DEFAULT_RETRIES, retry_limit
 from rmqctl.rules.pop_handles import normal_topic
 from rmqctl.text.words import counted
 
-CONSEQUENCE = Consequence(
-    "POP_ACKNOWLEDGED",
-    "No offset moves. Each message is acknowledged for the client that has it; the acknowledgement cannot be undone. "
-    "The listener may still finish the message: it is then consumed twice.",
-)
+
+def describe_acknowledged(items: Sequence[PlanItem]) -> Consequence:
+    """Return what happens to the popped messages of these items."""
+    text = (
+        "No offset moves. Each message is acknowledged for the client that has it; the acknowledgement cannot be "
+        f"undone. The listener may still finish the message: it is then {finished_words(are_dead(items))}."
+    )
+    return Consequence("POP_ACKNOWLEDGED", text)
 
 
 def require_retry_reader(group: str, subscribed: Collection[str]) -> None:
@@ -68,13 +72,16 @@ def _returned(group: str, queue: StuckQueue) -> ReturnedMessage:
 def _item(mq: MessageQueue, found: Sequence[tuple[StuckQueue, ReturnedMessage]], level: int) -> PlanItem:
     row, settings, messages = found[0][0].progress, found[0][0].settings, tuple(message for _, message in found)
     limit = None if settings is None else retry_limit(settings.max_reconsume_times, is_orderly=False)
+    limit = DEFAULT_RETRIES if limit is None else limit
+    alive_count = sum(not becomes_dead(each.reconsume_times, limit, level) for each in messages)
     return PlanItem(
         mq=mq,
         before=row.consumer_offset,
         target=row.consumer_offset,
         route=Route.POP_ACK,
+        reconsumed=None if alive_count else 0,
         reconsumed_min=0,
-        reconsumed_max=len(messages),
+        reconsumed_max=alive_count,
         skipped=0,
         skipped_min=0,
         skipped_max=0,
@@ -82,13 +89,13 @@ def _item(mq: MessageQueue, found: Sequence[tuple[StuckQueue, ReturnedMessage]],
         note=f"{counted(len(messages), 'popped message')} sent back",
         reasons={
             **{key: why for key, why in NOT_LOOKED_UP.items() if not key.startswith(("skipped", "lost", "change"))},
-            "reconsumed": "IN_FLIGHT",
+            **({"reconsumed": "IN_FLIGHT"} if alive_count else {}),
             **({} if row.consumer_offset is not None else dict.fromkeys(("before", "target", "change"), "NOT_READ")),
         },
         cleaning=CleanStep(
             head_offset=messages[0].queue_offset,
             delay_level=level,
-            max_reconsume_times=DEFAULT_RETRIES if limit is None else limit,
+            max_reconsume_times=limit,
             messages=messages,
         ),
     )

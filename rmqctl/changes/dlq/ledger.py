@@ -113,6 +113,7 @@ class LedgerSummary(Struct, frozen=True):
 
     id: str
     name: str
+    path: Path
     cluster: str
     group: str
     target: ReplayTarget
@@ -196,14 +197,12 @@ class Ledger:
 
     def deliveries(self, message_ids: Sequence[str]) -> set[tuple[str, str]]:
         """Return (id, earlier mark) of its rows with these ids."""
-        found: set[tuple[str, str]] = set()
-        with self._reading():
-            for at in range(0, len(message_ids), _ROWS_AT_ONCE):
-                part = message_ids[at : at + _ROWS_AT_ONCE]
-                marks = ", ".join("?" * len(part))
-                query = f"SELECT message_id, earlier FROM letters WHERE message_id IN ({marks})"  # noqa: S608 -- marks
-                found.update(self._connection.execute(query, part))
-        return found
+        return self._of_messages("SELECT message_id, earlier FROM letters WHERE", message_ids)
+
+    def sent_places(self, message_ids: Sequence[str]) -> set[tuple[str, str, int, int]]:
+        """Return (id, broker, queue, offset) of its rows with these ids whose copy is stored on the target."""
+        query = "SELECT message_id, broker_name, queue_id, queue_offset FROM letters WHERE to_offset IS NOT NULL AND"
+        return self._of_messages(query, message_ids)
 
     def in_doubt(self) -> list[LedgerRow]:
         """Return what was about to be sent when the ledger was last written."""
@@ -242,6 +241,15 @@ class Ledger:
         """Note that the run has ended."""
         with self._transaction():
             self._connection.execute("UPDATE runs SET ended_at_ms = ? WHERE id = ?", (now_ms, self._run))
+
+    def _of_messages(self, query: str, message_ids: Sequence[str]) -> set[Any]:
+        found: set[Any] = set()
+        with self._reading():
+            for at in range(0, len(message_ids), _ROWS_AT_ONCE):
+                part = message_ids[at : at + _ROWS_AT_ONCE]
+                marks = ", ".join("?" * len(part))
+                found.update(self._connection.execute(f"{query} message_id IN ({marks})", part))
+        return found
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -312,6 +320,7 @@ def _summary(path: Path) -> LedgerSummary | None:
         return LedgerSummary(
             id=row[0],
             name=row[1],
+            path=path,
             cluster=row[2],
             group=row[3],
             target=ReplayTarget(ReplayTargetKind(row[4]), row[5]),

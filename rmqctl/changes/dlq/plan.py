@@ -10,11 +10,13 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.dlq.rules.replay import MARK, ReplayTarget
+from rmqctl.changes.dlq.rules.replay import ReplayTarget, position_text
+from rmqctl.changes.dlq.rules.replay_chains import ReplayChains
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError
+from rmqctl.errors import PluginError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.rules.dead_letters import origin_topic
+from rmqctl.text.words import counted, listed
 
 from .ledger import Ledger, LedgerRow
 from .source import DeadLetter, LetterSource
@@ -28,6 +30,7 @@ class OmissionReason(StrEnum):
 
     DONE = "DONE"  # it was sent before, or dropped
     IN_DOUBT = "IN_DOUBT"  # it may have been sent before: its copy is looked for first
+    DIED_AGAIN = "DIED_AGAIN"  # it was replayed, by any ledger, and died again: a later dead letter is sent
     TWICE = "TWICE"  # another dead letter of the same delivery is sent, or was
     NO_ORIGIN = "NO_ORIGIN"  # it does not contain the topic that it was first sent to
 
@@ -53,15 +56,18 @@ class ReplayPlan(Struct):
     """What would be sent, by origin topic and target topic, and the first five; what would not be sent, by reason.
 
     `left_count` are those beyond the requested maximum; `again_count` are those to be sent that were replayed before,
-    and failed again. `obstacle` is why no topic accepts messages.
+    and failed again. `unresolved` are the failures that no run resolves: dead letters that cannot be sent, and places
+    where later dead letters could not be read. `failures` contains them. `obstacle` is why no topic accepts messages.
     """
 
     target: ReplayTarget
+    chains: ReplayChains = field(default_factory=ReplayChains)
     to_send: dict[tuple[str | None, str], LetterTally] = field(default_factory=dict)
     sample: list[DeadLetter] = field(default_factory=list)
     not_sent: dict[OmissionReason, int] = field(default_factory=dict)
     left_count: int = 0
     again_count: int = 0
+    unresolved: list[Failure] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     obstacle: RmqctlError | None = None
 
@@ -75,12 +81,20 @@ class ReplayPlan(Struct):
         """Largest number that would be sent: with all that are in doubt, if they turn out not to be on the target."""
         return self.count + self.not_sent.get(OmissionReason.IN_DOUBT, 0)
 
+    @property
+    def unsendable_count(self) -> int:
+        """Number of dead letters that cannot be sent to this target."""
+        return self.not_sent.get(OmissionReason.NO_ORIGIN, 0)
+
 
 class LetterSelection:
     """Decides for each dead letter, in order, whether it is sent. The same delivery is chosen only once."""
 
-    def __init__(self, ledger: Ledger | None, target: ReplayTarget, *, is_plan: bool = False) -> None:
+    def __init__(
+        self, ledger: Ledger | None, target: ReplayTarget, chains: ReplayChains, *, is_plan: bool = False
+    ) -> None:
         self._ledger = ledger
+        self._chains = chains
         self._target = target
         self._is_resumed = ledger is not None and ledger.has_letters()
         in_doubt = [] if ledger is None else ledger.in_doubt()
@@ -97,16 +111,18 @@ class LetterSelection:
         done, delivered = self._noted(letters)
         chosen: list[tuple[DeadLetter, OmissionReason | None]] = []
         for letter in letters:
-            delivery = (letter.message_id, letter.properties.get(MARK, ""))
+            delivery = (letter.message_id, letter.mark)
             key = hash(delivery) if self._is_plan else delivery
             left = None
-            if self._in_doubt and _place(letter) in self._in_doubt:
-                left = OmissionReason.IN_DOUBT
-            elif done and _place(letter) in done:
+            if done and _place(letter) in done:
                 left = OmissionReason.DONE
+            elif self._chains.has_replaced and self._chains.is_replaced(letter.message_id, letter.position):
+                left = OmissionReason.DIED_AGAIN
+            elif self._in_doubt and _place(letter) in self._in_doubt:
+                left = OmissionReason.IN_DOUBT
             elif self._target.topic_of(letter.properties) is None:
                 left = OmissionReason.NO_ORIGIN
-            elif key in self._passed or delivery in delivered:
+            elif key in self._passed or delivery in delivered or self._chains.is_settled(*delivery):
                 left = OmissionReason.TWICE
             else:
                 self._passed.add(key)
@@ -135,12 +151,24 @@ def _place(letter: DeadLetter) -> tuple[str, int, int, str]:
     return letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id
 
 
+def is_replaced(row: LedgerRow, chains: ReplayChains) -> bool:
+    """Return whether the dead letter of a row has a later one, which proves that it was sent."""
+    return chains.has_later(row.message_id, position_text(row.broker_name, row.queue_id, row.queue_offset))
+
+
+def not_transformed(letter: DeadLetter, error: PluginError) -> Failure:
+    """Return the failure of a transformation, which leaves a dead letter unsent."""
+    what = f"offset {letter.queue_offset} of queue {letter.queue_id} ({letter.message_id})"
+    return Failure(letter.broker_name, what, error, Attempt.WRITE)
+
+
 async def plan_replay(
     source: LetterSource, target: ReplayTarget, ledger: Ledger | None, most: int | None
 ) -> ReplayPlan:
     """Read all dead letters, and return what would be sent. Raises what reading raises."""
-    plan = ReplayPlan(target)
-    choice = LetterSelection(ledger, target, is_plan=True)
+    plan = ReplayPlan(target, ReplayChains("" if ledger is None else ledger.id))
+    await _read_chains(source, plan, ledger)
+    choice = LetterSelection(ledger, target, plan.chains, is_plan=True)
     count = 0
     async with aclosing(source.batches()) as batches:
         async for letters in batches:
@@ -152,8 +180,61 @@ async def plan_replay(
                 else:
                     count += 1
                     _add(plan, letter)
-    plan.failures = list(source.failures())
+    if plan.count and (blind := _unknown_deaths(plan.unresolved)) is not None:
+        plan.unresolved.append(blind)
+    if plan.unsendable_count:
+        what = counted(plan.unsendable_count, "dead letter")
+        error = RefusedError(
+            "The topic to which a message was first sent is not recorded.",
+            hint="Export the dead letters, keep those without originTopic, and replay this file with --to-topic TOPIC.",
+        )
+        plan.unresolved.append(Failure(None, what, error, Attempt.WRITE))
+    plan.failures = with_failures(source.failures(), plan.unresolved)
     return plan
+
+
+async def _read_chains(source: LetterSource, plan: ReplayPlan, ledger: Ledger | None) -> None:
+    """Find the dead letters that died again. The later one can be in any queue, and outside the conditions."""
+    for row in [] if ledger is None else ledger.in_doubt():
+        position = position_text(row.broker_name, row.queue_id, row.queue_offset)
+        plan.chains.add_sent(row.message_id, position, is_in_doubt=True)
+    async with aclosing(source.all_batches(marked_only=True)) as batches:
+        async for letters in batches:
+            for letter in letters:
+                plan.chains.add_marked(letter.message_id, letter.position, letter.mark)
+            if ledger is not None:
+                # The ledger knows what it sent of a message that other ledgers sent too.
+                ids = {each.message_id for each in letters if plan.chains.is_foreign(each.mark)}
+                for message_id, broker_name, queue_id, offset in ledger.sent_places(sorted(ids)):
+                    plan.chains.add_sent(message_id, position_text(broker_name, queue_id, offset))
+    plan.chains.link()
+    plan.unresolved = list(source.failures())
+    if plan.chains.has_replaced:
+        async with aclosing(source.all_batches(marked_only=False)) as batches:
+            async for letters in batches:
+                for letter in letters:
+                    plan.chains.add_delivery(letter.message_id, letter.position, letter.mark)
+        plan.chains.settle()
+        plan.unresolved = with_failures(plan.unresolved, source.failures())
+
+
+def _unknown_deaths(failures: Sequence[Failure]) -> Failure | None:
+    """Return what follows for those that are sent, if the later dead letters of some brokers could not be read."""
+    if not failures:
+        return None
+    names = sorted({each.broker_name for each in failures if each.broker_name is not None})
+    where = f" on {listed(names)}" if names else ""
+    error = RmqctlError(
+        "It is unknown which messages died again there: an earlier dead letter of such a message is sent instead."
+    )
+    return Failure(None, f"later dead letters{where}", error)
+
+
+def with_failures(failures: Iterable[Failure], more: Iterable[Failure]) -> list[Failure]:
+    """Return failures, and those of another reading that are not among them."""
+    found = list(failures)
+    known = {(each.broker_name, each.what, each.error.sentence) for each in found}
+    return [*found, *(each for each in more if (each.broker_name, each.what, each.error.sentence) not in known)]
 
 
 async def check_targets(client: Client, plan: ReplayPlan, group: str) -> None:
@@ -173,7 +254,7 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
     if tally is None:
         tally = plan.to_send[key] = LetterTally()
     tally.add(letter)
-    plan.again_count += MARK in letter.properties
+    plan.again_count += letter.mark != ""
     if len(plan.sample) < _SAMPLE_COUNT:
         plan.sample.append(letter)
 
@@ -182,6 +263,7 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
 NOT_SENT_WORDS: Mapping[OmissionReason, str] = {
     OmissionReason.DONE: "replayed before",
     OmissionReason.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
+    OmissionReason.DIED_AGAIN: "died again after a replay: the last dead letter of each message counts instead",
     OmissionReason.TWICE: "duplicates of the same delivery",
     OmissionReason.NO_ORIGIN: "without the topic that they were first sent to",
 }

@@ -11,6 +11,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.protocol import sends
+from rmqctl.protocol.properties import SHARDING_KEY
 from rmqctl.rules.send_queues import split_batches
 
 from .ledger import LedgerRow
@@ -25,6 +26,12 @@ class ReplayItem(Struct, frozen=True, gc=False):
     letter: DeadLetter
     message: OutgoingMessage
     topic: str
+
+    @property
+    def lane(self) -> tuple[str, str] | None:
+        """The topic and sharding key of messages that stay in order in one queue. Retry topics have no order."""
+        key = self.message.properties.get(SHARDING_KEY)
+        return None if not key or self.topic.startswith(RETRY_PREFIX) else (self.topic, key)
 
 
 class ReplayChunk(Struct, frozen=True):

@@ -12,27 +12,29 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from itertools import repeat
 
-from msgspec import Struct, field
-
 from rmqctl.admin.messages.send import PRODUCER_GROUP
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.dlq.rules.replay import MARK, ReplayTarget, mark_of, replay_properties
+from rmqctl.changes.dlq.rules.replay import ReplayTarget, mark_of, replay_properties
+from rmqctl.changes.dlq.rules.replay_chains import ReplayChains
 from rmqctl.changes.late_writes import read_until_seen
 from rmqctl.client.core import Client
 from rmqctl.client.producer import may_be_stored
-from rmqctl.errors import RefusedError, RmqctlError
+from rmqctl.errors import BrokerError, PluginError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage, SendStatus
 from rmqctl.net.clock import pause
 from rmqctl.protocol import sends
+from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.text.words import counted
 
 from .copies import find_copies
 from .ledger import Ledger, LedgerResult, LedgerRow, LedgerState
-from .plan import LetterSelection
-from .requests import ReplayItem, ReplayRequest, make_chunks
+from .outcome import ReplayOutcome
+from .placement import Placer
+from .plan import LetterSelection, is_replaced, not_transformed
+from .requests import ReplayItem, ReplayRequest
 from .source import DeadLetter, LetterSource
 from .targets import TargetQueues
 
@@ -45,43 +47,20 @@ _IN_FLIGHT_S = 5.0
 # The number of attempts, at the same broker or another one, when a broker refuses.
 _TRIES = 3
 _AGAIN_S = 1.0
+# Dead letters that the transformation cannot change are listed individually up to this number.
+_MOST_NAMED = 100
 
 # Returns the message to send for a dead letter, or None to drop it.
 Transform = Callable[[DeadLetter], OutgoingMessage | None]
-
-
-class ReplayOutcome(Struct):
-    """The result of a run. `found_count`: those of `sent_count` whose copy was found after a crash or a lost response.
-
-    `unsafe_count` are stored less safely than the broker's configuration requires. `in_doubt_count` may be stored,
-    `refused_count` are not.
-    """
-
-    sent_count: int = 0
-    found_count: int = 0
-    unsafe_count: int = 0
-    dropped_count: int = 0
-    refused_count: int = 0
-    in_doubt_count: int = 0
-    by_topic: dict[str, int] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-    is_interrupted: bool = False
-
-    def note_end(self, error: RmqctlError, planned_count: int) -> None:
-        """Note what ended the run, and how many dead letters it did not reach."""
-        settled_count = self.sent_count + self.dropped_count + self.refused_count + self.in_doubt_count
-        left_count = planned_count - settled_count
-        if left_count > 0 or not self.failures:
-            what = counted(left_count, "more dead letter") if left_count > 0 else "the rest"
-            self.failures.append(Failure(None, what, error, Attempt.WRITE))
 
 
 class Replay:
     """One run of a replay, see run(). `outcome` is accurate at any time, also after a cancelled run."""
 
     def __init__(
-        self, client: Client, source: LetterSource, target: ReplayTarget, ledger: Ledger, outcome: ReplayOutcome, *,
-        group: str, most: int | None = None, rate: float | None = None, transform: Transform | None = None,
+        self, client: Client, source: LetterSource, target: ReplayTarget, ledger: Ledger, chains: ReplayChains,
+        outcome: ReplayOutcome, *, group: str, most: int | None = None, rate: float | None = None,
+        transform: Transform | None = None,
         on_progress: Callable[[int], None] = lambda _: None, report: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.outcome = outcome
@@ -89,23 +68,28 @@ class Replay:
         self._source = source
         self._target = target
         self._ledger = ledger
+        self._chains = chains
         self._most = most
         self._rate = rate
         self._transform = transform
         self._on_progress = on_progress
         self._report = report
         self._targets = TargetQueues(client, target, group)
+        # 4.9 asks for the right to consume as the sender's group where a message goes to a retry topic.
+        self._producer_group = group if target.is_retry else PRODUCER_GROUP
+        self._placer = Placer(client, self._targets)
         self._choice: LetterSelection | None = None
         self._taken_count = 0
-        self._placed_count = 0  # of requests: each is sent to the next queue
-        # Topics and brokers that have stored a message.
-        self._proven: set[tuple[str, str]] = set()
         # Results of the previous window, for the next write to the ledger.
         self._done: list[LedgerResult] = []
         # Rows whose sending was not answered.
         self._doubts: dict[tuple[str, int, int, str], LedgerRow] = {}
         # Which of them were looked for in vain.
         self._missed: set[tuple[str, int, int, str]] = set()
+        # Topics and sharding keys of which a message was not stored: later ones wait for it, and are counted.
+        self._held: set[tuple[str, str]] = set()
+        self._held_count = 0
+        self._untransformed_count = 0
         # The errors of unanswered requests, by queue.
         self._unanswered: dict[MessageQueue, RmqctlError] = {}
 
@@ -143,7 +127,7 @@ class Replay:
             self.outcome.failures += self._source.failures()
 
     async def _windows(self, size: int) -> AsyncGenerator[list[DeadLetter]]:
-        choice = self._choice = LetterSelection(self._ledger, self._target)
+        choice = self._choice = LetterSelection(self._ledger, self._target, self._chains)
         window: list[DeadLetter] = []
         async with aclosing(self._source.batches()) as batches:
             async for letters in batches:
@@ -172,9 +156,11 @@ class Replay:
             if number:
                 await pause(self._client.clock, _AGAIN_S * number)
             items, errors = await self._try(items)
+            items = self._unheld(items)
             if not items:
                 break
         if items:
+            self._held.update(item.lane for item in items if item.lane is not None)
             self.outcome.refused_count += len(items)
             what = counted(len(items), "dead letter")
             self.outcome.failures.append(Failure(None, what, errors[0], Attempt.WRITE))
@@ -184,105 +170,93 @@ class Replay:
         if self.outcome.sent_count == before and (items or len(self._doubts) > doubts_before):
             raise errors[0] if errors else next(iter(self._unanswered.values()))
 
+    def _unheld(self, items: Sequence[ReplayItem]) -> list[ReplayItem]:
+        """Return the items that need not wait for an earlier message of their sharding key; count the others."""
+        free = [item for item in items if item.lane not in self._held]
+        self.outcome.refused_count += len(items) - len(free)
+        self._held_count += len(items) - len(free)
+        return free
+
     def _make(self, letters: Sequence[DeadLetter]) -> list[ReplayItem]:
         """Return the messages to send. What the transformation drops is noted."""
         items = []
         for letter in letters:
             topic = self._target.topic_of(letter.properties) or ""
-            made = letter if self._transform is None else self._transform(letter)
+            try:
+                made = letter if self._transform is None else self._transform(letter)
+            except PluginError as error:
+                self._untransformed(letter, topic, error)
+                continue
             if made is None:
                 self._done.append(
-                    LedgerResult(self._row(letter, MessageQueue(topic, "", 0), 0), LedgerState.DROPPED, None)
+                    LedgerResult(self._placer.row(letter, MessageQueue(topic, "", 0), 0), LedgerState.DROPPED, None)
                 )
                 self.outcome.dropped_count += 1
                 continue
             mark = mark_of(self._ledger.id, letter.broker_name, letter.queue_id, letter.queue_offset)
             properties = replay_properties(made.properties, self._target, mark=mark, message_id=letter.message_id)
-            items.append(ReplayItem(letter, OutgoingMessage(made.body, properties, made.flag), topic))
+            items += self._unheld([ReplayItem(letter, OutgoingMessage(made.body, properties, made.flag), topic)])
         return items
 
-    def _row(self, letter: DeadLetter, mq: MessageQueue, from_offset: int) -> LedgerRow:
-        return LedgerRow(
-            letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id,
-            letter.properties.get(MARK, ""), *mq, self._client.clock.now_ms(), from_offset,
-        )  # fmt: skip
+    def _untransformed(self, letter: DeadLetter, topic: str, error: PluginError) -> None:
+        self.outcome.refused_count += 1
+        self._untransformed_count += 1
+        if (lane := ReplayItem(letter, OutgoingMessage(letter.body, letter.properties, 0), topic).lane) is not None:
+            self._held.add(lane)
+        if self._untransformed_count <= _MOST_NAMED:
+            self.outcome.failures.append(not_transformed(letter, error))
 
-    async def _try(self, items: list[ReplayItem]) -> tuple[list[ReplayItem], list[RmqctlError]]:
+    async def _try(self, items: Sequence[ReplayItem]) -> tuple[list[ReplayItem], list[RmqctlError]]:
         """Send each item once. Returns those that are certainly not stored, and why."""
-        firsts, others, left, errors = await self._place(items)
-        self._note([row for request in (*firsts, *others) for row in request.rows])
+        placed = await self._placer.place(items)
+        self._note(placed.rows())
         self._targets.next_turn()
-        for requests in (firsts, others):
-            for request, error in await self._send(requests):
-                errors.append(error)
-                left += request.chunk.items
-        return left, errors
+        for lanes in (placed.firsts, placed.others):
+            for left, error in await self._send(lanes):
+                placed.errors.append(error)
+                placed.left += left
+        return placed.left, placed.errors
 
-    async def _send(self, requests: Sequence[ReplayRequest]) -> list[tuple[ReplayRequest, RmqctlError]]:
-        """Send requests concurrently. Returns those that are certainly not stored, and why; notes the others."""
+    async def _send(self, lanes: Sequence[Sequence[ReplayRequest]]) -> list[tuple[list[ReplayItem], RmqctlError]]:
+        """Send the requests of each lane in order. Returns what is certainly not stored, and why; notes the rest.
 
-        async def send(index: int) -> Command:
-            place = requests[index].place
-            if self._targets.is_failing(*place):
-                raise RefusedError(f"Not sent to {place[1]}, which failed before.")
-            try:
-                return await self._ask(requests[index])
-            except RmqctlError:
-                self._targets.failed(*place)
-                raise
+        The first request that fails ends its lane: later messages must not overtake it.
+        """
+        sent_counts = [0] * len(lanes)
 
-        answers = await ask_all(range(len(requests)), send, at_once=_REQUESTS_AT_ONCE)
-        for index, answer in answers.ok.items():
-            self._stored(requests[index], answer)
+        async def send(index: int) -> None:
+            for request in lanes[index]:
+                if self._targets.is_failing(*request.place):
+                    raise RefusedError(f"Not sent to {request.mq.broker_name}, which failed before.")
+                try:
+                    answer = await self._ask(request)
+                except RmqctlError as error:
+                    if not _is_of_message(error):
+                        self._targets.failed(*request.place)
+                    raise
+                self._stored(request, answer)
+                sent_counts[index] += 1
+
+        answers = await ask_all(range(len(lanes)), send, at_once=_REQUESTS_AT_ONCE)
         refused = []
         for index, error in answers.failed.items():
-            request = requests[index]
+            request, *behind = lanes[index][sent_counts[index] :]
             if may_be_stored(error):
                 self._doubts |= {row[:4]: row for row in request.rows}
                 self._unanswered[request.mq] = error
+                self._held.update(item.lane for item in request.chunk.items if item.lane is not None)
             else:
-                refused.append((request, error))
+                behind = [request, *behind]
+            refused.append(([item for each in behind for item in each.chunk.items], error))
         return refused
-
-    async def _place(
-        self, items: list[ReplayItem]
-    ) -> tuple[list[ReplayRequest], list[ReplayRequest], list[ReplayItem], list[RmqctlError]]:
-        """Divide items among requests and queues. Also returns those whose topic accepts no messages, and why.
-
-        The first list is to be sent before the second. 4.9 does not check the right to send batches
-        (PlainAccessResource.parse): if a broker has stored nothing for a topic yet, one message is sent alone.
-        """
-        by_topic: dict[str, list[ReplayItem]] = {}
-        for item in items:
-            by_topic.setdefault(item.topic, []).append(item)
-        firsts: dict[tuple[str, str], ReplayRequest] = {}
-        others: list[ReplayRequest] = []
-        left: list[ReplayItem] = []
-        errors: list[RmqctlError] = []
-        for topic, part in by_topic.items():
-            try:
-                queues = await self._targets.queues(topic)
-            except RmqctlError as error:
-                errors.append(error)
-                left += part
-                continue
-            for chunk in make_chunks(topic, part):
-                self._placed_count += 1
-                mq, address = queues[self._placed_count % len(queues)]
-                end = self._targets.ends[mq]
-                request = ReplayRequest(mq, address, chunk, [self._row(item.letter, mq, end) for item in chunk.items])
-                if chunk.parts is not None and request.place not in self._proven | firsts.keys():
-                    firsts[request.place], request = request.split_first()
-                others.append(request)
-        return [*firsts.values()], others, left, errors
 
     async def _ask(self, request: ReplayRequest) -> Command:
         now_ms = self._client.clock.now_ms()
         if request.chunk.parts is not None:
-            command = sends.send_batch(PRODUCER_GROUP, request.mq, request.chunk.parts, now_ms)
+            command = sends.send_batch(self._producer_group, request.mq, request.chunk.parts, now_ms)
         else:
             try:
-                command = sends.send_message(PRODUCER_GROUP, request.mq, request.chunk.items[0].message, now_ms)
+                command = sends.send_message(self._producer_group, request.mq, request.chunk.items[0].message, now_ms)
             except ValueError as error:
                 raise RefusedError(f"The message cannot be sent: {error}.") from None
         return await self._client.ask(
@@ -293,7 +267,7 @@ class Replay:
         result = sends.decode_send(answer)
         count = len(request.rows)
         offsets = range(result.queue_offset, result.queue_offset + count)
-        self._proven.add(request.place)
+        self._placer.proven.add(request.place)
         self._targets.stored(request.mq, offsets.stop)
         self._done += map(LedgerResult, request.rows, repeat(LedgerState.SENT), offsets)
         self._count(request.mq.topic, count)
@@ -301,9 +275,8 @@ class Replay:
             self.outcome.unsafe_count += count
 
     def _count(self, topic: str, count: int) -> None:
-        self.outcome.sent_count += count
-        self.outcome.by_topic[topic] = self.outcome.by_topic.get(topic, 0) + count
-        self._on_progress(self.outcome.sent_count)
+        self.outcome.count_sent(topic, count)
+        self._on_progress(self.outcome.stored_count)
 
     # The ledger
 
@@ -319,7 +292,12 @@ class Replay:
 
     async def _settle_earlier(self) -> None:
         """Look for the copies of what an earlier run left in doubt. Raises RmqctlError if some cannot be read."""
-        rows = self._ledger.in_doubt()
+        rows = []
+        for row in self._ledger.in_doubt():
+            if is_replaced(row, self._chains):
+                self._done.append(LedgerResult(row, LedgerState.SENT, None))
+            else:
+                rows.append(row)
         if not rows:
             return
         self._report(f"Looking for {counted(len(rows), 'message')} that an earlier run may have sent...")
@@ -328,7 +306,10 @@ class Replay:
             # A broker that was stopped answers reads as soon as it resumes, and may store earlier sends only later.
             await pause(self._client.clock, _IN_FLIGHT_S)
             copies = await find_copies(self._client, self._ledger.id, rows)
-        self._settle(copies.stored)
+        for row, to_offset in copies.stored:
+            self._done.append(LedgerResult(row, LedgerState.SENT, to_offset))
+            self.outcome.count_earlier(row.to_topic)
+        self._on_progress(self.outcome.stored_count)
         self._doubts = {row[:4]: row for row in copies.open}
         self._note()
         if self._doubts:
@@ -348,7 +329,10 @@ class Replay:
             copies = await find_copies(self._client, self._ledger.id, list(self._doubts.values()))
             for row, _ in copies.stored:
                 del self._doubts[row[:4]]
-            self._settle(copies.stored)
+            for row, to_offset in copies.stored:
+                self._done.append(LedgerResult(row, LedgerState.SENT, to_offset))
+                self._count(row.to_topic, 1)
+            self.outcome.found_count += len(copies.stored)
             return not self._doubts
 
         if not await look():
@@ -357,7 +341,15 @@ class Replay:
         self._note()
 
     def _conclude(self) -> None:
-        """Add failures for what is still in doubt."""
+        """Add failures for what is still in doubt, and for what is counted only."""
+        held = RefusedError("An earlier message with the same sharding key was not sent, or is in doubt.")
+        untransformed = PluginError("The transform failed on these too.")
+        for count, noun, why in (
+            (self._held_count, "dead letter", held),
+            (self._untransformed_count - _MOST_NAMED, "more dead letter", untransformed),
+        ):
+            if count > 0:
+                self.outcome.failures.append(Failure(None, counted(count, noun), why, Attempt.WRITE))
         self.outcome.in_doubt_count = len(self._doubts)
         for mq, error in self._unanswered.items():
             count = sum((row.to_topic, row.to_broker, row.to_queue) == mq for row in self._doubts.values())
@@ -365,8 +357,9 @@ class Replay:
                 what = f"{counted(count, 'dead letter')} to {mq}"
                 self.outcome.failures.append(Failure(mq.broker_name, what, error, Attempt.UNANSWERED_WRITE))
 
-    def _settle(self, stored: Sequence[tuple[LedgerRow, int]]) -> None:
-        for row, to_offset in stored:
-            self._done.append(LedgerResult(row, LedgerState.SENT, to_offset))
-            self._count(row.to_topic, 1)
-        self.outcome.found_count += len(stored)
+
+def _is_of_message(error: RmqctlError) -> bool:
+    """Return whether a message was refused for its content, so that others can be sent to the same broker."""
+    return isinstance(error, RefusedError) or (
+        isinstance(error, BrokerError) and error.code == ResponseCode.MESSAGE_ILLEGAL
+    )

@@ -12,11 +12,13 @@ from rmqctl.client.partial_answers import find_silent_servers
 from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
-from rmqctl.model.names import is_system_topic
+from rmqctl.model.names import is_sent_to_by_rocketmq
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
-from rmqctl.rules.send_queues import writable_queues
+from rmqctl.rules.send_queues import queue_of_key, writable_queues
+from rmqctl.rules.topics import own_topics
+from rmqctl.text.words import listed
 
 
 class TargetQueues:
@@ -35,6 +37,8 @@ class TargetQueues:
         # The last turn in which a broker refused or did not answer, by topic and name.
         self._failed: dict[tuple[str, str], int] = {}
         self._turn = 0
+        # The writable queues of each topic when it was first used: a sharding key stays in one queue for the whole run.
+        self._first_queues: dict[str, list[MessageQueue]] = {}
 
     async def queues(self, topic: str) -> list[tuple[MessageQueue, str]]:
         """Return the queues of a topic that accept messages now, each with the address of its master.
@@ -43,8 +47,10 @@ class TargetQueues:
         RefusedError for RocketMQ's own topics, if no queue is writable, or if every broker would turn retries into dead
         letters; NotAuthorisedError or UnreachableError if no broker reports the ends of its queues.
         """
-        if is_system_topic(topic):
-            sentence = f"{topic} is a system topic of RocketMQ, to which rmqctl does not send."
+        if not self._target.is_retry and (
+            is_sent_to_by_rocketmq(topic) or topic in own_topics(await self._client.cluster())
+        ):
+            sentence = f"{topic} is a topic to which only RocketMQ itself sends."
             raise RefusedError(sentence, hint="Send these dead letters elsewhere: to the retry topic, or --to-topic.")
         failed = {name for known, name in self._failed if known == topic}
         try:
@@ -52,6 +58,7 @@ class TargetQueues:
         except NotFoundError as error:
             raise not_found(error, await find_silent_servers(self._client, topic)) from None
         queues = await self._free_queues(route)
+        self._first_queues.setdefault(topic, queues)
         unread = await self._find_ends(route, [mq for mq in queues if mq not in self.ends])
         there = [mq for mq in queues if mq in self.ends]
         chosen = [mq for mq in there if mq.broker_name not in failed] or there
@@ -60,6 +67,16 @@ class TargetQueues:
                 raise refusal
             raise UnreachableError(queues[0].broker_name, "the end of its queues cannot be read")
         return [(mq, master_of(route, mq.broker_name)) for mq in chosen]
+
+    async def queue_of_key(self, topic: str, sharding_key: str) -> tuple[MessageQueue, str]:
+        """Return the queue for a sharding key, with the address of its master, even if its broker failed.
+
+        queues() must have been called. Raises UnreachableError without a master, or when the queue's end is unknown.
+        """
+        mq = queue_of_key(self._first_queues[topic], sharding_key)
+        if mq not in self.ends:
+            raise UnreachableError(mq.broker_name, "the end of its queues cannot be read")
+        return mq, master_of(await self._routes.route(topic), mq.broker_name)
 
     async def _free_queues(self, route: TopicRoute) -> list[MessageQueue]:
         queues = writable_queues(route)
@@ -71,8 +88,12 @@ class TargetQueues:
         names = {mq.broker_name for mq in queues}
         hindered = await self._guard.find_hindrances([each for each in route.brokers if each.broker_name in names])
         if names <= hindered.keys():
+            ids = listed(sorted({each.client_id for each in hindered.values()}))
+            sentence = (
+                f"{explain(hindered.items(), self._group)} Stop {ids}, and replay when its locks expire, 60 s later."
+            )
             hint = "--to-origin and --to-topic still work, but all groups of that topic consume these messages."
-            raise RefusedError(explain(hindered.items(), self._group), hint=hint)
+            raise RefusedError(sentence, hint=hint)
         return [mq for mq in queues if mq.broker_name not in hindered]
 
     def next_turn(self) -> None:

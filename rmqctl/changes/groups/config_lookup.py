@@ -14,7 +14,7 @@ from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all, not_found
 from rmqctl.changes.plan_parts import cluster_label, new_id, unseen_config
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.errors import NotAuthorisedError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState
 from rmqctl.model.names import RETRY_PREFIX, dead_letter_topic
@@ -87,7 +87,8 @@ async def find_config(
 ) -> FoundConfig:
     """Read a group at these brokers; at all if none is named. `seen_ms` is when brokers of an earlier change existed.
 
-    Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
+    A broker that refuses what a change reads back after it counts as failed. Raises NotFoundError for a broker that
+    does not exist, and the brokers' error when none of them answers.
     """
     cluster = await fetch_cluster(client)
     every = {broker.broker_name: broker for broker in cluster.brokers}
@@ -97,8 +98,16 @@ async def find_config(
         raise all_failed(tables.failed.values())
     offsets = await ask_all(tables.ok, lambda name: fetch_group_table(client, chosen[name], group))
     connections = await ask_all(every, lambda name: fetch_connections(client, every[name], group))
+    refused = {
+        name: error
+        for name, error in connections.failed.items()
+        if name in offsets.ok and isinstance(error, NotAuthorisedError)
+    }
+    readable = [name for name in offsets.ok if name not in refused]
+    if refused and not readable:
+        raise all_failed(refused.values())
     connected = {name: found for name, found in connections.ok.items() if found is not None and found.members}
-    unreported = [error for name, error in connections.failed.items() if name in offsets.ok]
+    unreported = [error for name, error in connections.failed.items() if name in readable]
     unseen = None
     if not any(name in chosen for name in connected):
         proxies, _ = await find_proxies(client, [every[name] for name in connections.ok])
@@ -106,7 +115,7 @@ async def find_config(
     return FoundConfig(
         group=group,
         cluster=cluster_label(cluster.brokers, client.name_servers),
-        brokers={name: chosen[name] for name in offsets.ok},
+        brokers={name: chosen[name] for name in readable},
         others=tuple(sorted(set(every) - set(chosen))),
         configs={name: table[group].fields for name, table in tables.ok.items() if group in table},
         tables=tables.ok,
@@ -119,6 +128,7 @@ async def find_config(
         failures=(
             *(Failure(name, "configuration", error) for name, error in tables.failed.items()),
             *(Failure(name, "stored offsets", error) for name, error in offsets.failed.items()),
+            *(Failure(name, "members", error) for name, error in refused.items()),
         ),
     )
 

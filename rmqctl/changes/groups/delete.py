@@ -11,6 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
+from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.names import closest
 from rmqctl.text.words import listed
 
@@ -101,7 +102,7 @@ def require_no_members(found: FoundConfig, names: Iterable[str], *, assume_offli
         )
         raise RefusedError(sentence, hint="Stop them first.")
     if found.unseen is not None and not assume_offline:
-        sentence = f"Group {found.group} may have members ({found.unseen}); they would create it again."
+        sentence = f"Group {found.group} may have members ({why_unseen(found.unseen)}); they would create it again."
         raise RefusedError(sentence, hint="If you know that the group has no members, add --assume-offline.")
 
 
@@ -143,4 +144,4 @@ def _said(
         )
         yield Consequence("MEMBERS_ELSEWHERE", text)
     if found.unseen is not None:
-        yield Consequence("MEMBERS_UNSEEN", f"Whether the group has members is unknown ({found.unseen}).")
+        yield Consequence("MEMBERS_UNSEEN", f"Whether the group has members is unknown ({why_unseen(found.unseen)}).")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Plan
-from rmqctl.rules.confirmation import NEXT_PUSH_S
+from rmqctl.rules.written_offsets import NEXT_PUSH_S
 from rmqctl.state.folder import state_folder
 from rmqctl.state.lock import free, take
 

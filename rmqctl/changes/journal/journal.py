@@ -190,6 +190,36 @@ class Journal:
                 for row in connection.execute(query, storable(values))
             }
 
+    def last_blocked_cleaning(self, group: str, mq: MessageQueue | None, client_id: str) -> str | None:
+        """Return the last change that cleaned a queue of a client that was blocked, unless that was confirmed.
+
+        A change that did not move the queue does not count. `mq` None: any queue. Its client is in the plan.
+        """
+        query = (
+            f"SELECT changes.receipt_id, items.result, items.number AS item, plans.text FROM {RETURNS} AS returns "  # noqa: S608
+            "JOIN changes ON changes.number = returns.change JOIN plans ON plans.change = returns.change "
+            "JOIN items ON items.change = returns.change AND items.number = returns.item "
+            "WHERE changes.group_name = ?1 AND items.result NOT IN (?2, ?3) "
+            "AND substr(returns.holder, 1, length(?4)) = ?4 "
+            "AND (?5 IS NULL OR (items.broker_name = ?5 AND items.topic = ?6 AND items.queue_id = ?7)) "
+            "ORDER BY changes.number DESC, items.result = ?8 DESC LIMIT 1"
+        )
+        place = (None, None, None) if mq is None else (mq.broker_name, mq.topic, mq.queue_id)
+        values = (
+            group,
+            Result.NOT_ATTEMPTED.value,
+            Result.UNCHANGED.value,
+            f"{client_id} ",
+            *place,
+            Result.CONFIRMED.value,
+        )
+        with self._file.transaction() as connection:
+            row = connection.execute(query, storable(values)).fetchone() if _has_returns(connection) else None
+            if row is None or row["result"] == Result.CONFIRMED:
+                return None
+            cleaning = msgspec.json.decode(row["text"])["items"][row["item"]].get("cleaning") or {}
+            return row["receipt_id"] if cleaning.get("blockedBy") else None
+
     def end(self, receipt_id: str, now_ms: int) -> None:
         """Note that the process has finished a change, whatever its result."""
         with self._change(receipt_id) as (connection, number):

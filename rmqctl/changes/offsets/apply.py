@@ -12,7 +12,7 @@ from rmqctl.admin.results import ask_all
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.drift import is_there
 from rmqctl.changes.offsets.rules.route import is_cpp_only
-from rmqctl.changes.plan_parts import new_id, write_batches
+from rmqctl.changes.plan_parts import broker_of, new_id, write_batches
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
@@ -102,11 +102,10 @@ class OffsetWriter:
         self._outcomes.settle(self._outcomes.items.keys() - self._outcomes.written)
 
     async def _write_broker(self, name: str, indexes: Sequence[int]) -> None:
-        broker = self._checked.brokers[name]
         pushed = [index for index in indexes if self._plan.items[index].route is Route.CLIENT_PUSH]
         plain = [index for index in indexes if index not in set(pushed)]
         try:
-            address = self._client.require_master(broker)
+            address = self._client.require_master(broker_of(self._checked.brokers, name))
             stored = {
                 mq.topic
                 for mq, offset in self._checked.offsets.items()

@@ -21,7 +21,7 @@ from rmqctl.changes.offsets.rules.drift import (
 from rmqctl.changes.offsets.rules.reset import item_today
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.changes.offsets.rules.skips import SKIPS, describe_skips
-from rmqctl.changes.plan_parts import stale
+from rmqctl.changes.plan_parts import broker_of, stale
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, StaleError
 from rmqctl.model.group import GroupConfig
@@ -99,7 +99,7 @@ async def _store_times_ms(client: Client, items: Collection[PlanItem], found: Fo
 
     A message that was deleted, by retention or compaction, is left out.
     """
-    addresses = {item.mq: client.require_master(found.brokers[item.mq.broker_name]) for item in items}
+    addresses = {item.mq: client.require_master(broker_of(found.brokers, item.mq.broker_name)) for item in items}
     targets = {item.mq: item.target or 0 for item in items}
     answers = await ask_all(targets, lambda mq: fetch_message_at(client, addresses[mq], mq, targets[mq]))
     return {

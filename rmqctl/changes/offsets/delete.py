@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.config import fetch_topic_config
 from rmqctl.changes.offsets.rules.reset import NONE_STORED
-from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, reason_words, unseen_item
+from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, broker_of, reason_words, unseen_item
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.failure import Failure
@@ -15,6 +15,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.group_state import why_unseen
 
 from .group_lookup import FoundGroup, find_stored, find_unreported, require_configured
 from .plan import new_plan
@@ -32,8 +33,10 @@ async def plan_deletion(
     found = await find_stored(client, group)
     state = found.situation.state
     if state is not GroupState.EMPTY and not (assume_offline and state is GroupState.UNKNOWN):
-        sentence = f"Group {group} has members, or may have members: they would commit their offsets again."
-        raise RefusedError(sentence, hint="Stop them first.")
+        has = "has members"
+        if state is GroupState.UNKNOWN:
+            has = f"may have members ({why_unseen(found.situation.unseen_reason)})"
+        raise RefusedError(f"Group {group} {has}: they would commit their offsets again.", hint="Stop them first.")
     gone, unreported = await _find_gone(client, found)
     wanted = {*topics} | (gone if leftovers else set())
     named = {mq: before for mq, before in sorted(found.offsets.items()) if mq.topic in wanted and before is not None}
@@ -93,7 +96,9 @@ async def _find_gone(client: Client, found: FoundGroup) -> tuple[set[str], list[
     routes = await ask_all(sorted(places), client.route)
     unrouted = [topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)]
     asked = [(topic, name) for topic in unrouted for name in sorted(places[topic])]
-    configs = await ask_all(asked, lambda place: fetch_topic_config(client, found.brokers[place[1]], place[0]))
+    configs = await ask_all(
+        asked, lambda place: fetch_topic_config(client, broker_of(found.brokers, place[1]), place[0])
+    )
     known = {topic for (topic, _), config in configs.ok.items() if config is not None}
     failures = [Failure(name, f"configuration of {topic}", error) for (topic, name), error in configs.failed.items()]
     failures += [

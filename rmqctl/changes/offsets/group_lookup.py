@@ -14,7 +14,7 @@ from rmqctl.admin.offsets.retry_topics import find_retry_topics
 from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.changes.offsets.rules.route import GroupSituation
-from rmqctl.changes.plan_parts import GROUPS, WAITING
+from rmqctl.changes.plan_parts import GROUPS, WAITING, not_read
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, NotFoundError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -63,6 +63,17 @@ class FoundGroup(Struct, frozen=True):
         failed = [self.unsettled[name] for name in broker_names if name in self.unsettled]
         if failed and self.situation.state is not GroupState.EMPTY:
             raise all_failed(failed)
+
+    def unread(self, broker_names: Iterable[str]) -> dict[str, RmqctlError]:
+        """Return, by name, the brokers that were not read, or that did not report how they reset, and why."""
+        failed = {failure.broker_name: failure.error for failure in reversed(self.failures)}
+        unread: dict[str, RmqctlError] = {}
+        for name in broker_names:
+            if name not in self.brokers:
+                unread[name] = failed.get(name) or not_read(name)
+            elif name in self.unsettled and self.situation.state is not GroupState.EMPTY:
+                unread[name] = self.unsettled[name]
+        return unread
 
     def is_consumed(self, topic: str) -> bool:
         """Return whether members may have messages of a topic: false if all report that they do not subscribe to it."""
@@ -179,7 +190,7 @@ def _may_hold(client: Client, reading: GroupReading, name: str) -> bool:
 
 def _unheard(reading: GroupReading) -> Iterator[str]:
     if reading.running.failed:
-        yield f"{counted(len(reading.running.failed), 'member')} that did not answer"
+        yield f"{counted(len(reading.running.failed), 'member')} that did not report"
     if reading.proxies is not Proxies.ABSENT:
         yield "members behind proxies"
     if reading.unheard:

@@ -21,6 +21,7 @@ from rmqctl.changes.late_writes import (
     unseen_note,
 )
 from rmqctl.changes.offsets.rules.drift import is_seen
+from rmqctl.changes.plan_parts import broker_of
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
@@ -33,7 +34,7 @@ from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
 from rmqctl.observe.group_sampler import GroupSampler
 from rmqctl.observe.wait_stable import wait_until_confirmed
-from rmqctl.rules.confirmation import ResetOutcome, WriteVerdict, WrittenOffset, push_quiet_s
+from rmqctl.rules.written_offsets import ResetOutcome, WriteVerdict, WrittenOffset, push_quiet_s
 
 from .check import PlanCheck
 
@@ -232,7 +233,7 @@ class Outcomes:
         return by_broker
 
     async def _stored(self, name: str, indexes: Iterable[int]) -> dict[MessageQueue, int | None]:
-        broker = self._checked.brokers[name]
+        broker = broker_of(self._checked.brokers, name)
         master = BrokerData(broker.cluster, broker.broker_name, {0: self._client.require_master(broker)})
         queues = [self._plan.items[index].mq for index in indexes]
         return await fetch_stored_offsets(self._client, master, self._plan.group, queues)
@@ -260,11 +261,12 @@ class Outcomes:
     async def _wait(self, awaited: Collection[int], wait_s: float | None, report: Callable[[str], None]) -> None:
         """Wait at most `wait_s` until the group itself resumes from the new offsets; None waits as long as needed."""
         open_items = {index: self.items[index] for index in sorted(awaited)}
-        written = [
-            WrittenOffset(item.mq, item.route, item.before, item.target)
-            for item in open_items.values()
-            if item.target is not None
-        ]
+        written = []
+        for index, item in open_items.items():
+            cleaning = self._plan.items[index].cleaning
+            by = (None, None) if cleaning is None else (cleaning.blocked_by, cleaning.client_id)
+            if item.target is not None:
+                written.append(WrittenOffset(item.mq, item.route, item.before, item.target, *by))
         if wait_s is None:
             wait_s = _WAIT_S + push_quiet_s(written) + (_GO_MORE_S if self._has_go else 0.0)
         if not written or wait_s <= 0:

@@ -13,7 +13,15 @@ from rmqctl.changes.offsets.rules.drift import is_unseen_yet
 from rmqctl.changes.offsets.rules.reset import TargetKind, new_item
 from rmqctl.changes.offsets.rules.route import describe_routes, require_resettable
 from rmqctl.changes.offsets.rules.skips import describe_skips, goes_back
-from rmqctl.changes.plan_parts import PlanReport, awaiting, cluster_label, new_id, reason_words, unseen_item
+from rmqctl.changes.plan_parts import (
+    PlanReport,
+    awaiting,
+    broker_of,
+    cluster_label,
+    new_id,
+    reason_words,
+    unseen_item,
+)
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, UsageError
 from rmqctl.model.failure import Failure
@@ -94,7 +102,7 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
         *describe_ahead(items, readable),
         *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
-        *_unseen_consequences(unseen),
+        *unseen_consequences(unseen),
         *_time_ahead(request, now_ms),
         *describe_targets({mq: each.order for mq, each in looked_up.items()}),
         *clocks.consequences,
@@ -129,7 +137,7 @@ async def new_plan(
         operation=operation,
         created_at_ms=now_ms,
         cluster=cluster_label(cluster.brokers, client.name_servers),
-        brokers={name: found.brokers[name].master_address or "" for name in names},
+        brokers={name: broker_of(found.brokers, name).master_address or "" for name in names},
         group=situation.group,
         route=routes.pop() if len(routes) == 1 else Route.MIXED,
         asked=asked,
@@ -268,7 +276,7 @@ def _unseen_items(
     ]
 
 
-def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
+def unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
     """Yield the queues that could not be read, so that a saved plan names them as well."""
     if unseen:
         names = listed([item.mq for item in unseen])

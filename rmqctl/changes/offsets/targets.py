@@ -13,7 +13,7 @@ from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.offsets.rules.reset import ResetFacts, TargetKind, TargetOffset, TargetSpec, choose_target
 from rmqctl.changes.offsets.rules.route import choose_route
-from rmqctl.changes.plan_parts import CLOCK
+from rmqctl.changes.plan_parts import CLOCK, broker_of
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Failure
@@ -107,7 +107,7 @@ async def look_up_targets(
 
     async def look_up(row: QueueProgress) -> QueueTarget:
         min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
-        address = client.require_master(found.brokers[row.mq.broker_name])
+        address = client.require_master(broker_of(found.brokers, row.mq.broker_name))
         first, order = None, TimeOrder.RISING
         if request.spec.kind is TargetKind.TIME:
             first, order = await find_first_since(client, address, row.mq, request.spec.value, min_offset, max_offset)

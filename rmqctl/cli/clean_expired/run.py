@@ -62,7 +62,7 @@ WHY:
   NOT_PULLED        the client holds the queue but has stopped pulling
   PULLS_REFUSED     the broker refuses all pulls (consumeEnable=false)
   FILTERED          the next message does not pass the client's filter
-  MEMBER_SILENT     a member that does not answer may hold the queue
+  MEMBER_SILENT     a member that did not answer holds it, or may hold it
   NOT_ASSIGNED      no member holds the queue;  NO_MEMBERS: the group has none
   POPPED            the message is popped but not acknowledged
   POP               members pop: the queue has unread messages, or its broker
@@ -77,7 +77,7 @@ Columns:
              redeliver them
 
 Exit codes: 0 nothing is stuck, 10 something is stuck (also with --dry-run), 8 a queue could not be decided or read.
-After cleaning: as for offset reset, 0 when everything is confirmed."""
+After cleaning: as for offset reset, 0 when everything is confirmed and every queue was decided."""
 
 _WINDOW, _EVERY = "10s", "30s"
 _PATIENCE_S = 60.0
@@ -178,10 +178,13 @@ def _watch(
     """Run rounds. Returns the exit code."""
     from rmqctl.changes.clean_expired.plan import plan_cleaning
     from rmqctl.changes.documents.encode import plan_document
+    from rmqctl.changes.journal.journal import Journal
     from rmqctl.cli.change.execution import perform, with_author
+    from rmqctl.model.plan import Route
 
     from .watch import CleanWatch, Round
 
+    journal = Journal()
     quiet = copy(invocation)
     quiet.display = replace(invocation.display, with_notes=False)
 
@@ -189,33 +192,41 @@ def _watch(
         found = look()
         if request is None or not found.queues:
             return Round(found)
-        planned = invocation.ask(lambda client: plan_cleaning(client, found, request), open_ended=True)
-        if not planned.plan.items:
-            return Round(replace(found, failures=(*found.failures, *planned.failures)))
+        planned = invocation.ask(lambda client: plan_cleaning(client, found, request, journal), open_ended=True)
+        found = replace(found, failures=tuple(dict.fromkeys((*found.failures, *planned.failures))))
+        if all(item.route is Route.UNSEEN for item in planned.plan.items):
+            return Round(found)
         plan = with_author(invocation, planned.plan)
         applied = perform(quiet, plan, plan_document(plan), consent, lambda _: None)
         return Round(found, applied)
 
-    return CleanWatch(group, invocation.display, play).run(every_s, rounds)
+    with journal:
+        return CleanWatch(group, invocation.display, play).run(every_s, rounds)
 
 
 def _clean(invocation: Invocation, found: "StuckScan", consent: Consent, request: "CleanRequest") -> int:
     """Plan, show and apply. Returns the exit code."""
     from rmqctl.changes.clean_expired.plan import plan_cleaning
+    from rmqctl.changes.journal.journal import Journal
     from rmqctl.cli.change.execution import confirm_and_apply
     from rmqctl.cli.output.render import render
 
     from .stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
 
     older_than_ms = request.older_than_ms
-    planned = invocation.ask(lambda client: plan_cleaning(client, found, request), open_ended=True)
+    with Journal() as journal:
+        planned = invocation.ask(lambda client: plan_cleaning(client, found, request, journal), open_ended=True)
+    failures = {(each.broker_name, each.what): each for each in (*found.failures, *planned.failures)}
+    planned = replace(planned, failures=tuple(failures.values()))
     if not planned.plan.items:
         # The listing shows why nothing can be cleaned, or which reads failed.
-        listing = to_listing(found, older_than_ms)
-        listing = replace(listing, failures=list(dict.fromkeys((*listing.failures, *planned.failures))))
-        return exit_code(found, render(listing, replace(invocation.display, columns=(), sort_keys=())))
+        listing = replace(to_listing(found, older_than_ms), failures=planned.failures)
+        code = render(listing, replace(invocation.display, columns=(), sort_keys=()))
+        return code or exit_code(found, code)
     # Each queue is cleaned on its own: one that could not be read does not block the others.
     code = confirm_and_apply(invocation, planned, replace(consent, partial=True))
+    if code == 0 and any(each.verdict.is_stuck is None for each in found.queues):
+        code = 8
     return STUCK_EXIT_CODE if consent.is_plan_only and code == 0 else code
 
 

@@ -22,6 +22,7 @@ from rmqctl.text.words import counted, listed
 if TYPE_CHECKING:
     from rmqctl.observe.member_threads import MemberThreads
     from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
+    from rmqctl.rules.stuck_queues import PositionPair
 
 STUCK_EXIT_CODE = 10
 # Limits for the body and for the stack.
@@ -147,10 +148,17 @@ def _client(member: MemberThreads) -> dict[str, Any]:
     return {
         "clientId": member.client_id,
         "threadCount": member.thread_count,
-        "busyThreadCount": None if threads is None else len(threads),
+        "busyThreadCount": member.busy_count,
         "threads": threads,
-        "reasons": {} if threads is not None else {"busyThreadCount": "NOT_REPORTED", "threads": "NOT_REPORTED"},
+        "reasons": {
+            **({} if threads is not None else {"threads": "NOT_REPORTED"}),
+            **({} if member.busy_count is not None else {"busyThreadCount": _why_not_counted(member)}),
+        },
     }
+
+
+def _why_not_counted(member: MemberThreads) -> str:
+    return "NOT_REPORTED" if member.threads is None else "GROUP_UNKNOWN"
 
 
 def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
@@ -158,6 +166,8 @@ def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
     row, verdict, watched = found.progress, found.verdict, found.watched
     since = "-" if verdict.at_least_ms is None else short_duration(verdict.at_least_ms)
     yield _first_sentence(scan, found, since)
+    if verdict.is_stuck is None and not watched.first.is_heard and verdict.why is not StuckReason.MEMBER_SILENT:
+        yield "The client did not answer before: whether it had the message then is unknown."
     if verdict.is_stuck is None and verdict.needs_time:
         most = "unknown" if verdict.at_most_ms is None else f"at most {short_duration(verdict.at_most_ms)}"
         yield f"Its age is uncertain ({most}): use --for to watch longer."
@@ -183,7 +193,7 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
         because = POP_HINDRANCES[scan.pop_hindrances[broker]]
         return f"Members pop, and {broker} {because}: whether a message is stuck is unknown."
     if verdict.why is StuckReason.SLOW:
-        if found.watched.motion is Motion.RESTS:
+        if verdict.at_least_ms is not None:
             member = scan.members.get(holder.client_id) if holder is not None else None
             if member is not None and member.is_exhausted:
                 return f"The message waits for the client: all of its {member.thread_count} threads are busy."
@@ -194,21 +204,31 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
         hindrance = scan.retry_hindrances.get(broker)
         because = "no broker stores it for a retry" if hindrance is None else f"{broker} {HINDRANCES[hindrance]}"
         return f"The listener fails on this message, and {because}: the client retries it locally."
+    if verdict.why is StuckReason.MEMBER_SILENT and holder is not None:
+        return f"{holder.client_id} holds the queue but did not answer before: whether it consumes is unknown."
     if verdict.why is StuckReason.MEMBER_SILENT:
         silent = listed(scan.silent_ids)
         return f"{silent} may hold the queue but did not answer. A dead client leaves the group after 120 s."
     if verdict.why is StuckReason.BLOCKED_IN_ORDER:
-        has = (
-            "The listener has had"
-            if found.watched.last.held is not None and found.watched.last.held.in_order_count
-            else "The client has retried"
-        )
-        return f"{has} this message for at least {since}, and the queue is consumed in order."
+        return f"{_of_ordered(found.watched).format(since=since)}, and the queue is consumed in order."
     if verdict.why is StuckReason.NOT_PULLED and holder is not None:
         held = found.watched.last.held
         if holder.now_ms is not None and held is not None and held.last_pull_at_ms is not None:
             return f"The client has not pulled for {short_duration(max(0, holder.now_ms - held.last_pull_at_ms))}."
+    if verdict.why is StuckReason.IN_CONSUMPTION and holder is not None and holder.is_exhausted:
+        # Nothing shows that this is one of the messages that its threads have.
+        return _PLAIN[StuckReason.IN_HAND].format(since=since)
     return _PLAIN[verdict.why].format(since=since, broker=broker)
+
+
+def _of_ordered(watched: PositionPair) -> str:
+    """Return what happened to the head of a queue that is consumed in order; it may never have been delivered."""
+    first, last = watched.first.held, watched.last.held
+    if last is not None and last.in_order_count:
+        return "The listener has had this message for at least {since}"
+    if first is not None and last is not None and first.last_consume_at_ms != last.last_consume_at_ms:
+        return "The client has retried this message for at least {since}"
+    return "The client has had this message for at least {since} and did not call its listener meanwhile"
 
 
 _PLAIN = {
@@ -240,9 +260,10 @@ def _stacks(scan: StuckScan) -> Iterator[str]:
     for member in scan.members.values():
         if member.client_id not in stuck_ids or not member.threads:
             continue
-        alike = Counter((each.state, each.frames) for each in member.threads)
-        for (state, frames), count in alike.most_common(3):
-            yield f"{counted(count, 'thread')} of {member.client_id} ({state}) in the listener:"
+        alike = Counter((each.is_own, each.state, each.frames) for each in member.threads)
+        for (is_own, state, frames), count in alike.most_common(3):
+            whose = "the listener" if is_own else "a listener, of this group or another one"
+            yield f"{counted(count, 'thread')} of {member.client_id} ({state}) in {whose}:"
             yield from (f"    {frame}" for frame in frames[-_FRAME_COUNT:])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rmqctl.changes.clean_expired.rules.blocking import is_passed
 from rmqctl.cli.output.listing import Column
 from rmqctl.cli.output.row_stream import RowStream
 from rmqctl.cli.output.text import note_to_stderr, printable
@@ -82,16 +83,18 @@ class CleanWatch:
         undecided_count = sum(each.verdict.is_stuck is None for each in played.scan.queues)
         yield "undecidedCount", undecided_count
         freed_count = 0
+        # Moved by an earlier round or change; nothing is done about these again.
+        pending_count = len({each.progress.mq for each in played.scan.stuck if is_passed(each.watched.last)})
         if played.applied is not None:
             receipt = played.applied.receipt
-            returned_count = sum(each.result is Result.CONFIRMED for item in receipt.items for each in item.messages)
             freed_count = sum(item.result is Result.CONFIRMED for item in receipt.items)
-            self._returned_count += returned_count
+            self._returned_count += played.applied.returned_count
             self._freed_count += freed_count
-            yield "returnedCount", returned_count
+            yield "returnedCount", played.applied.returned_count
             yield "freedCount", freed_count
-            yield "pendingCount", sum(item.is_pending for item in receipt.items)
+            pending_count += sum(item.is_pending for item in receipt.items)
             yield "receiptId", receipt.id
+        yield "pendingCount", pending_count
         # The state after the last round counts, as without --watch.
         self._code = STUCK_EXIT_CODE if freed_count < stuck_count else _PARTLY if undecided_count else 0
 

@@ -353,7 +353,9 @@ def _nothing(found: "DiagnosisRound", checks: "Sequence[Check]", least: "Severit
         return "No consumer groups."
     groups = found.diagnoses[0].facts.group if len(found.diagnoses) == 1 else f"{len(found.diagnoses)} groups"
     what = "Nothing found" if least is None else f"Nothing of severity {str(least).lower()} or worse found"
-    return f"{what} in {groups} by {counted(len(checks), 'check')}."
+    open_codes = {code for one in found.diagnoses for need in one.unknown for code in one.open_codes(checks, need)}
+    done = f"{len(checks) - len(open_codes)} of " if open_codes else ""
+    return f"{what} in {groups} by {done}{counted(len(checks), 'check')}."
 
 
 def _show_evidence(item: Item) -> str:

@@ -15,7 +15,7 @@ from rmqctl.cli.option_blocks import without
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.message_options import Plugin
 from rmqctl.cli.output.render import render
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, PluginError, RmqctlError, UsageError
 
 from .conditions import LetterConditions, LetterQuery
 from .reading import unfit_notes
@@ -24,13 +24,16 @@ from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receip
 if TYPE_CHECKING:
     from rmqctl.admin.groups.letter_reading import Letters
     from rmqctl.changes.dlq.ledger import LedgerIdentity
+    from rmqctl.changes.dlq.outcome import ReplayOutcome
     from rmqctl.changes.dlq.plan import ReplayPlan
     from rmqctl.changes.dlq.rules.replay import ReplayTarget
-    from rmqctl.changes.dlq.run import ReplayOutcome, Transform
-    from rmqctl.changes.dlq.source import LetterSource
+    from rmqctl.changes.dlq.run import Transform
+    from rmqctl.changes.dlq.source import DeadLetter, LetterSource
     from rmqctl.client.core import Client
 
     from .conditions import LetterQuery
+    from .replay_listings import Made
+    from .replay_sources import TopicSource
 
 HELP = """\b
 Examples:
@@ -47,7 +50,14 @@ time, even after a crash: it resumes, and sends nothing twice. Messages that wer
 was not answered, are first looked for on the target. dlq status lists ledgers; --ledger NAME starts another one.
 
 The retry count starts at 0. Message id, keys, tags, properties and the ids of the first copy are kept; the property
-RMQCTL_REPLAY is added. Of several dead letters of the same delivery, only one is sent.
+RMQCTL_REPLAY is added. Of several dead letters of the same delivery, only one is sent; of a message that was replayed
+before, by any ledger, and died again, only the last one.
+
+--to-origin and --to-topic send all messages with the same sharding key to one queue, in order. Retry, dead-letter and
+system topics are refused as targets. A message on which a transform fails is named and not sent.
+
+A dead letter that does not record its original topic is sent by --to-topic only (exit code 8 otherwise). To send only
+these: dlq export --to FILE.jsonl, keep the lines whose originTopic is null, and replay this file with --to-topic.
 
 --from-file rejects a file of another group, and a file that names no broker of this cluster; nothing is sent then.
 
@@ -84,8 +94,9 @@ def command(
     consent: Annotated[GroupConsent, without("partial", "plan_path")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.dlq.plan import not_transformed
     from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
-    from rmqctl.changes.groups.rules.names import require_no_system_group, require_no_system_topic
+    from rmqctl.changes.groups.rules.names import require_no_system_group, require_target_topic
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.net.file_lock import require_file_locks
 
@@ -111,13 +122,14 @@ def command(
         target = ReplayTarget(ReplayTargetKind.ORIGIN, None)
     elif to_topic is not None:
         topic = invocation.full_name(to_topic)
-        require_no_system_topic(topic)
+        require_target_topic(topic, hint=_other_target(name))
         target = ReplayTarget(ReplayTargetKind.TOPIC, topic)
     change = _transform(transform, plugin)
     work = _Work(invocation, name, target, ledger, wanted, from_file, most)
     plan = invocation.ask(work.plan, open_ended=True)
     display = invocation.display
-    sample = [(letter, letter if change is None else change(letter)) for letter in plan.sample]
+    sample = [(letter, _made(letter, change)) for letter in plan.sample]
+    plan.failures += (not_transformed(letter, made) for letter, made in sample if isinstance(made, PluginError))
     listing = plan_listing(
         name, plan, most, is_dry=consent.dry_run, sample=sample, transform=transform, warnings=unfit_notes(wanted)
     )
@@ -126,7 +138,21 @@ def command(
     if plan.obstacle is not None:
         raise plan.obstacle
     require_consent(invocation, listing, name, consent)
-    return work.replay(plan.most_count, rate, change, consent.reason)
+    return work.replay(plan, rate, change, consent.reason)
+
+
+def _other_target(group: str) -> str:
+    from rmqctl.changes.dlq.rules.replay import retry_target
+
+    return f"Name another topic, or none: {retry_target(group).topic} is the target without --to-topic."
+
+
+def _made(letter: "DeadLetter", change: "Transform | None") -> "Made":
+    """Return what would be sent for a dead letter, or the error of the transform."""
+    try:
+        return letter if change is None else change(letter)
+    except PluginError as error:
+        return error
 
 
 def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None":
@@ -169,14 +195,20 @@ class _Work:
         self._most = most
         # Planning and sending read the same dead letters: those that existed when it was planned.
         self._letters: Letters | None = None
+        self._every: Letters | None = None
 
     async def plan(self, client: "Client") -> "ReplayPlan":
         """Read and plan. Raises what reading raises, and BusyError while another process holds the ledger."""
         from rmqctl.changes.dlq.ledger import Ledger, has_ledger
         from rmqctl.changes.dlq.plan import check_targets, plan_replay
+        from rmqctl.changes.groups.rules.names import require_target_topic
         from rmqctl.cli.output.progress import ScanProgress
+        from rmqctl.rules.topics import own_topics
 
         identity = await self._identity(client)
+        if not self._target.is_retry and self._target.topic is not None:
+            own = own_topics(await client.cluster())
+            require_target_topic(self._target.topic, own=own, hint=_other_target(self._group))
         with ScanProgress("Reading dead letters", is_wanted=self._with_notes) as progress:
             source = await self._source(client, progress.show)
             ledger = Ledger(identity, client.clock.now_ms()) if has_ledger(identity) else None
@@ -188,40 +220,40 @@ class _Work:
         await check_targets(client, plan, self._group)
         return plan
 
-    def replay(self, count: int, rate: float | None, transform: "Transform | None", reason: str | None) -> int:
+    def replay(self, plan: "ReplayPlan", rate: float | None, transform: "Transform | None", reason: str | None) -> int:
         """Send, and show the receipt. Returns the exit code."""
-        from rmqctl.changes.dlq.run import ReplayOutcome
+        from rmqctl.changes.dlq.outcome import ReplayOutcome
         from rmqctl.cli.change.interrupts import Interrupts
         from rmqctl.cli.output.text import note_to_stderr, printable
 
-        outcome = ReplayOutcome()
+        outcome, count = ReplayOutcome(), plan.most_count
         with Interrupts() as interrupts:
 
             async def run(client: "Client") -> None:
                 interrupts.watch()
-                await self._run(client, outcome, count, rate, transform, reason)
+                await self._run(client, outcome, plan, rate, transform, reason)
 
             try:
                 self._invocation.ask(run, open_ended=True)
             except (KeyboardInterrupt, CancelledError):
-                said = f"Interrupted: {outcome.sent_count} of {count} sent. Run the same command again to resume."
+                said = f"Interrupted: {outcome.stored_count} of {count} stored. Run the same command again to resume."
                 note_to_stderr(printable(said))
                 raise KeyboardInterrupt from None
             except UsageError:
                 raise
             except RmqctlError as error:
                 # The receipt shows what is already stored.
-                if not outcome.sent_count:
+                if not outcome.stored_count:
                     raise
                 outcome.note_end(error, count)
-        listing = receipt_listing(self._group, self._target, outcome)
+        listing = receipt_listing(self._group, plan, outcome)
         code = render(listing, self._invocation.display)
         if code == 0 and (outcome.in_doubt_count or outcome.unsafe_count):
             return 9
         return code
 
     async def _run(
-        self, client: "Client", outcome: "ReplayOutcome", count: int, rate: float | None,
+        self, client: "Client", outcome: "ReplayOutcome", plan: "ReplayPlan", rate: float | None,
         transform: "Transform | None", reason: str | None,
     ) -> None:  # fmt: skip
         from rmqctl.changes.dlq.ledger import Ledger
@@ -238,12 +270,14 @@ class _Work:
         try:
             with ScanProgress("Replaying", is_wanted=self._with_notes, with_rate=True) as progress:
                 replay = Replay(
-                    client, await self._source(client, lambda _, __: None), self._target, ledger, outcome,
+                    client, await self._source(client, lambda _, __: None), self._target, ledger, plan.chains, outcome,
                     group=self._group, most=self._most, rate=rate, transform=transform,
-                    on_progress=lambda sent: progress.show(sent, count),
+                    on_progress=lambda sent: progress.show(sent, plan.most_count),
                     report=lambda said: note_to_stderr(printable(said)) if self._with_notes else None,
                 )  # fmt: skip
-                ledger.begin_run(this_process(self._invocation), reason, count, clock.now_ms())
+                # What cannot be sent was wanted too: dlq status counts it as left.
+                planned_count = plan.most_count + plan.unsendable_count
+                ledger.begin_run(this_process(self._invocation), reason, planned_count, clock.now_ms())
                 try:
                     await replay.run()
                 finally:
@@ -253,17 +287,32 @@ class _Work:
 
     async def _source(self, client: "Client", show: Any) -> "LetterSource":
         from rmqctl.admin.brokers.cluster import fetch_cluster
-        from rmqctl.admin.groups.letter_reading import find_letters
+        from rmqctl.model.failure import Failure
 
-        from .replay_sources import FileSource, TopicSource
+        from .replay_sources import FileSource
 
         if self._from_file is not None:
             here = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
-            return FileSource(self._from_file, self._group, here)
-        if self._letters is None:
-            span = self._wanted.filter
-            self._letters = await find_letters(client, self._group, since_ms=span.since_ms, until_ms=span.until_ms)
-        return TopicSource(client, self._letters, self._wanted, show)
+            try:
+                return FileSource(self._from_file, self._group, here, await self._topic_source(client, show))
+            except NotFoundError:  # the group has no dead letters here
+                return FileSource(self._from_file, self._group, here, None)
+            except RmqctlError as error:
+                unread = Failure(None, f"dead letters of {self._group}", error)
+                return FileSource(self._from_file, self._group, here, None, [unread])
+        return await self._topic_source(client, show)
+
+    async def _topic_source(self, client: "Client", show: Any) -> "TopicSource":
+        from rmqctl.admin.groups.letter_reading import find_letters
+
+        from .replay_sources import TopicSource
+
+        since_ms, until_ms = self._wanted.filter.since_ms, self._wanted.filter.until_ms
+        if self._every is None:
+            self._every = await find_letters(client, self._group)
+        if self._letters is None and (since_ms is not None or until_ms is not None):
+            self._letters = await find_letters(client, self._group, since_ms=since_ms, until_ms=until_ms)
+        return TopicSource(client, self._letters or self._every, self._every, self._wanted, show)
 
     async def _identity(self, client: "Client") -> "LedgerIdentity":
         from rmqctl.admin.brokers.cluster import fetch_cluster

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rmqctl.cli.output.body import BodyStyle, body_fields, excerpt
 from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.errors import PluginError
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.rules.dead_letters import origin_topic
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
+    from rmqctl.changes.dlq.outcome import ReplayOutcome
     from rmqctl.changes.dlq.plan import ReplayPlan
-    from rmqctl.changes.dlq.rules.replay import ReplayTarget
-    from rmqctl.changes.dlq.run import ReplayOutcome
     from rmqctl.changes.dlq.source import DeadLetter
     from rmqctl.model.send_result import OutgoingMessage
 
 _BODY = BodyStyle(max_bytes=256)
-# A dead letter, and the message sent for it: itself, or the result of a transform, None if the transform drops it.
-Sample = tuple["DeadLetter", "DeadLetter | OutgoingMessage | None"]
+# What is sent for a dead letter: itself, or the result of a transform, None if the transform drops it, or its error.
+Made: TypeAlias = "DeadLetter | OutgoingMessage | PluginError | None"
+Sample = tuple["DeadLetter", Made]
 
 
 def plan_listing(
@@ -87,17 +88,23 @@ def _sample_notes(sample: Sequence[Sample]) -> Iterator[str]:
     if sample:
         yield "The first of them:"
     for letter, made in sample:
-        body = "(dropped)" if made is None else excerpt({"body": None, **_body(made)})
+        body = _excerpt(made)
         at = iso_time(letter.stored_at_ms) or "-"
         called = letter.properties.get(KEYS) or letter.message_id
         yield f"    {at}  {origin_topic(letter.properties) or '-'}  {called}  {body}"
+
+
+def _excerpt(made: Made) -> str:
+    if made is None:
+        return "(dropped)"
+    return "(the transform failed)" if isinstance(made, PluginError) else excerpt({"body": None, **_body(made)})
 
 
 def _body(made: DeadLetter | OutgoingMessage) -> dict[str, Any]:
     return body_fields(made.body, made.properties, "", _BODY)
 
 
-def _sample_item(letter: DeadLetter, made: DeadLetter | OutgoingMessage | None) -> dict[str, Any]:
+def _sample_item(letter: DeadLetter, made: Made) -> dict[str, Any]:
     return {
         "brokerName": letter.broker_name,
         "queueId": letter.queue_id,
@@ -107,16 +114,19 @@ def _sample_item(letter: DeadLetter, made: DeadLetter | OutgoingMessage | None) 
         "keys": split_keys(letter.properties.get(KEYS)),
         "tags": letter.properties.get("TAGS"),
         "bodySize": len(letter.body),
-        "sentBody": None if made is None else _body(made)["body"],
+        "sentBody": None if made is None or isinstance(made, PluginError) else _body(made)["body"],
         "isDropped": made is None,
     }
 
 
-def receipt_listing(group: str, target: ReplayTarget, outcome: ReplayOutcome) -> Listing:
+def receipt_listing(group: str, plan: ReplayPlan, outcome: ReplayOutcome) -> Listing:
     """Make the listing of a replay's receipt."""
+    from rmqctl.changes.dlq.plan import with_failures
+
     summary = {
         "sentCount": outcome.sent_count,
         "foundCount": outcome.found_count,
+        "earlierCount": outcome.earlier_count,
         "droppedCount": outcome.dropped_count,
         "refusedCount": outcome.refused_count,
         "inDoubtCount": outcome.in_doubt_count,
@@ -125,16 +135,25 @@ def receipt_listing(group: str, target: ReplayTarget, outcome: ReplayOutcome) ->
     return Listing(
         kind="ReplayReceipt",
         columns=RECEIPT_COLUMNS,
-        items=[{"targetTopic": topic, "count": count} for topic, count in sorted(outcome.by_topic.items())],
+        items=[
+            {
+                "targetTopic": topic,
+                "count": outcome.by_topic.get(topic, 0),
+                "earlierCount": outcome.earlier_by_topic.get(topic, 0),
+            }
+            for topic in sorted({*outcome.by_topic, *outcome.earlier_by_topic})
+        ],
         name=lambda item: str(item["targetTopic"]),
-        failures=outcome.failures,
-        extra={"group": group, "target": target.kind, "summary": summary},
+        failures=with_failures(outcome.failures, plan.unresolved),
+        extra={"group": group, "target": plan.target.kind, "summary": summary},
         notes=list(_outcome_notes(outcome)),
         empty="Nothing was sent.",
     )
 
 
 def _outcome_notes(outcome: ReplayOutcome) -> Iterator[str]:
+    if outcome.earlier_count:
+        yield f"Sent by an earlier run, and found on the target: {counted(outcome.earlier_count, 'message')}."
     if outcome.found_count:
         yield f"Found on the target after a send that was not answered: {counted(outcome.found_count, 'message')}."
     if outcome.dropped_count:
@@ -156,4 +175,8 @@ PLAN_COLUMNS = (
     Column("OLDEST", "earliestTimestamp", is_time=True, gives_way=True),
     Column("NEWEST", "lastTimestamp", is_time=True, gives_way=True),
 )
-RECEIPT_COLUMNS = (Column("TO", "targetTopic"), Column("SENT", "count", is_number=True))
+RECEIPT_COLUMNS = (
+    Column("TO", "targetTopic"),
+    Column("SENT", "count", is_number=True),
+    Column("SENT-EARLIER", "earlierCount", is_number=True, is_wide=True),
+)

@@ -12,6 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.admin.groups.letter_reading import Letter, LetterReading, Letters
+from rmqctl.admin.messages.filter import MessageFilter
+from rmqctl.changes.dlq.rules.replay import MARK
 from rmqctl.changes.dlq.source import DeadLetter
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 
 
 class TopicSource:
-    """The dead letters that a group had when they were looked up."""
+    """The dead letters that a group had when they were looked up. `every` are where all of them are."""
 
-    def __init__(self, client: Client, letters: Letters, wanted: LetterQuery, show: Callable[[int, int], None]) -> None:
-        self._client, self._letters, self._wanted, self._show = client, letters, wanted, show
+    def __init__(
+        self, client: Client, letters: Letters, every: Letters, wanted: LetterQuery, show: Callable[[int, int], None]
+    ) -> None:
+        self._client, self._letters, self._every, self._wanted, self._show = client, letters, every, wanted, show
         self._reading: LetterReading | None = None
 
     async def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
@@ -41,6 +45,14 @@ class TopicSource:
                 wanted = [_of_letter(each) for each in letters if match is None or match.accepts(each)]
                 if wanted:
                     yield wanted
+
+    async def all_batches(self, *, marked_only: bool) -> AsyncGenerator[Sequence[DeadLetter]]:
+        """Yield all, the oldest first; or those that a replay sent before."""
+        wanted = MessageFilter(property_name=MARK if marked_only else None)
+        self._reading = LetterReading(self._client, self._every, wanted, on_progress=self._show)
+        async with aclosing(self._reading.run()) as found:
+            async for letters in found:
+                yield [_of_letter(each) for each in letters]
 
     def failures(self) -> Sequence[Failure]:
         """Return what could not be read."""
@@ -75,11 +87,14 @@ class FileSource:
     """The dead letters of a file of JSON lines, identified by their place in the dead-letter topic.
 
     `here` are the brokers of the cluster. A file may name brokers that no longer exist, but a file that names none of
-    `here` belongs to another cluster.
+    `here` belongs to another cluster. `topic` are the dead letters of the cluster, None if the group has none: one of
+    the file may have died again since, and its later dead letter be there only. `unread` is why they are unknown.
     """
 
-    def __init__(self, path: str, group: str, here: Collection[str]) -> None:
-        self._path, self._group, self._here = path, group, here
+    def __init__(
+        self, path: str, group: str, here: Collection[str], topic: TopicSource | None, unread: Sequence[Failure] = ()
+    ) -> None:
+        self._path, self._group, self._here, self._topic, self._unread = path, group, here, topic, unread
         self._broker_names: set[str] = set()
 
     async def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
@@ -97,6 +112,16 @@ class FileSource:
             )
             require_fit(f"--from-file {self._path}", "broker", self._broker_names, self._here, hint=hint)
 
+    async def all_batches(self, *, marked_only: bool) -> AsyncGenerator[Sequence[DeadLetter]]:
+        """Yield those of the file, and those of the cluster. Raises UsageError for an invalid line."""
+        letters = (letter for letter in self._letters() if letter.mark or not marked_only)
+        while batch := list(islice(letters, _BATCH_COUNT)):
+            yield batch
+        if self._topic is not None:
+            async with aclosing(self._topic.all_batches(marked_only=marked_only)) as batches:
+                async for found in batches:
+                    yield found
+
     def _letters(self) -> Iterator[DeadLetter]:
         try:
             with Path(self._path).open("rb") as lines:
@@ -107,8 +132,8 @@ class FileSource:
             raise UsageError(f"Cannot read {self._path}: {(error.strerror or str(error)).lower()}.") from None
 
     def failures(self) -> Sequence[Failure]:
-        """Return nothing: a line that cannot be read raises UsageError."""
-        return ()
+        """Return what could not be read in the cluster: a line that cannot be read raises UsageError."""
+        return self._unread if self._topic is None else self._topic.failures()
 
     def _letter(self, number: int, line: bytes) -> DeadLetter:
         try:

@@ -1,6 +1,7 @@
 """rmqctl dlq status: list the ledgers of replays on this machine."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,8 +9,11 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.receipt import ChangeState
 from rmqctl.text.times import time_fields
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.changes.dlq.ledger import LedgerSummary
@@ -24,15 +28,19 @@ contacted.
 
 \b
 Columns:
+  LEDGER    its id, as in the property RMQCTL_REPLAY of the messages
+  NAME      its name (--ledger of dlq replay); -o wide shows its file
   SENT      messages stored on the target, over all runs
   IN-DOUBT  messages that may be stored; the next run looks for them first
-  LEFT      messages that the last run planned, but did not send (yet)
+  LEFT      messages that the last run was to send, but did not (yet)
   STATE     DONE         the last run sent all
             LEFT         the last run ended before all were sent
             RUNNING      a run is sending now
             INTERRUPTED  the last run was killed
             ELSEWHERE    the last run was on another host; its end is unknown
-            NEW          no run yet"""
+            NEW          no run yet
+
+Exit codes: 0 nothing is left or in doubt, 8 otherwise; a run that is sending now does not count."""
 
 
 def command(
@@ -52,10 +60,12 @@ def command(
 
 def to_listing(ledgers: "list[LedgerSummary]") -> Listing:
     """Make the listing of ledgers."""
+    items = [_item(each) for each in ledgers]
     return Listing(
         kind="LedgerList",
         columns=COLUMNS,
-        items=[_item(each) for each in ledgers],
+        items=items,
+        failures=[failure for item in items for failure in _failures(item)],
         name=lambda item: str(item["id"]),
         empty="No dead letters were replayed from this machine.",
     )
@@ -73,6 +83,7 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
     return {
         "id": ledger.id,
         "name": ledger.name,
+        "file": str(ledger.path),
         "group": ledger.group,
         "cluster": ledger.cluster,
         "target": ledger.target.kind,
@@ -102,12 +113,26 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
     }
 
 
+def _failures(item: Item) -> Iterator[Failure]:
+    if item["state"] == ChangeState.RUNNING:
+        return
+    in_doubt_count = item["inDoubtCount"]
+    for count, sentence, attempt in (
+        (in_doubt_count, "They may be stored: the next run looks for them first.", Attempt.UNANSWERED_WRITE),
+        ((item["leftCount"] or 0) - in_doubt_count, "The last run did not send them.", Attempt.WRITE),
+    ):
+        if count > 0:
+            what = f"{counted(count, 'dead letter')} of ledger {item['id']}"
+            yield Failure(None, what, RmqctlError(sentence), attempt)
+
+
 def _show_last(item: Item) -> str:
     return item["runs"][-1]["startedTimestampIso"] if item["runs"] else "-"
 
 
 COLUMNS = (
     Column("LEDGER", "id"),
+    Column("NAME", "name", show=lambda item: item["name"] or "-"),
     Column("GROUP", "group"),
     Column("TO", "targetTopic", show=lambda item: item["targetTopic"] or "(origin)"),
     Column("SENT", "sentCount", is_number=True),
@@ -117,4 +142,5 @@ COLUMNS = (
     Column("STATE", "state"),
     Column("LAST-RUN", "runs", show=_show_last, gives_way=True),
     Column("CLUSTER", "cluster", is_wide=True),
+    Column("FILE", "file", is_wide=True),
 )

@@ -13,6 +13,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import MemberView, RunningInfo
 from rmqctl.model.progress import Unknown
+from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import time_fields
 
@@ -88,7 +89,7 @@ def no_members(group: str, unseen_reason: Unknown | None) -> str:
     if unseen_reason in (Unknown.BROKER_UNREACHABLE, Unknown.BROKER_NOT_REGISTERED):
         return f"No member of {group} was seen, but not every broker answered."
     if unseen_reason is Unknown.NOT_AUTHORISED:
-        return f"No broker shows a member of {group}, but this account lacks the permission to read everything."
+        return f"No broker shows a member of {group}, but there may be some ({why_unseen(unseen_reason)})."
     if unseen_reason is Unknown.BEHIND_PROXY:
         return f"No broker sees a member of {group}; there may be some behind a proxy, which brokers do not see."
     return f"No broker sees a member of {group}."

@@ -17,7 +17,6 @@ from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import note_to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.send_result import OutgoingMessage, SendResult, SendStatus
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.text.option_errors import option_errors
@@ -41,7 +40,7 @@ Examples:
 
 Sent messages cannot be taken back: there is no plan and no undo, and consumers receive them immediately. A readonly
 context refuses the command; a protected context requires --confirm TOPIC. The topic must exist, and must not be a
-system topic of RocketMQ.
+system, retry or dead-letter topic.
 
 \b
 Status:
@@ -98,14 +97,15 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.send import SendReport, fetch_targets, send_all
     from rmqctl.admin.topics.queues import parse_queue_choice
-    from rmqctl.changes.groups.rules.names import require_no_system_topic
+    from rmqctl.changes.groups.rules.names import require_target_topic
     from rmqctl.cli.output.progress import ScanProgress
     from rmqctl.client.duplicates import require_distinct
+    from rmqctl.rules.topics import own_topics
 
     invocation = Invocation(ctx)
     check_display(invocation, is_plan_only=dry_run, plan_columns=_COLUMNS, receipt_columns=_COLUMNS, done="sent")
     full_topic = invocation.full_name(topic)
-    require_no_system_topic(full_topic)
+    require_target_topic(full_topic)
     with option_errors("--queue"):
         choice = None if queue is None else parse_queue_choice(queue)
     made = _properties(key or [], tag, properties or [], delay_level, delay)
@@ -115,9 +115,10 @@ def command(
     if not dry_run and invocation.is_protected:
         confirm_by_name(full_topic, given=confirm, may_ask=invocation.may_ask)
     sent, is_delayed = SendReport(), delay is not None or delay_level is not None
-    in_batches = lines and not is_delayed and not full_topic.startswith(RETRY_PREFIX)
+    in_batches = lines and not is_delayed
 
     async def run(client: "Client") -> "tuple[MessageQueue, ...]":
+        require_target_topic(full_topic, own=own_topics(await client.cluster()))
         targets = await fetch_targets(client, full_topic, choice)
         if not dry_run:
             await require_distinct(client, {mq.broker_name for mq in targets})

@@ -5,6 +5,7 @@
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from rmqctl.cli.change.options import AssumeSameCluster, Consent
 from rmqctl.cli.invocation import Invocation
@@ -24,7 +25,8 @@ longer configured. The offsets of a running group may advance. If the group has 
 too, except the target: the same file therefore finishes an interrupted run.
 
 With --partial, a broker that is missing or silent is skipped instead: its items are NOT_ATTEMPTED, and the exit code is
-8. Confirmation, verification and the journal are those of offset reset."""
+8. A plan of clean-expired is always applied this way. Confirmation, verification and the journal are those of offset
+reset."""
 
 
 def command(
@@ -42,7 +44,7 @@ def command(
     from rmqctl.changes.unseen_parts import leave_out_unseen
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.files import read_input
-    from rmqctl.model.plan import is_group_change
+    from rmqctl.model.plan import Operation, is_group_change
 
     invocation = Invocation(ctx)
     plan, _ = parse_plan(read_input("FILE", file), file)
@@ -50,6 +52,9 @@ def command(
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
     planned = PlanReport(plan, ())
+    if plan.operation is Operation.CLEAN_EXPIRED:
+        # Each queue is cleaned on its own, as by clean-expired itself.
+        consent = replace(consent, partial=True)
     if consent.partial:
         planned = invocation.ask(lambda client: leave_out_unseen(client, plan))
     today = planned.plan

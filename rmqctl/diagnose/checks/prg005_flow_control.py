@@ -8,8 +8,8 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.group import ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.flow_control import FlowControl, decide
-from rmqctl.rules.stuck_queues import Motion, flow_limits
+from rmqctl.rules.flow_control import FlowControl, decide, flow_limits
+from rmqctl.rules.stuck_queues import Motion
 from rmqctl.text.words import counted, listed
 
 _MIB_BYTES = 1 << 20

@@ -30,7 +30,10 @@ def threads_busy(facts: GroupFacts) -> Iterator[Symptom]:
     for client_id, info in facts.running.items():
         threads = settings[client_id].thread_count
         in_hand = sum(held.in_hand_count for held in info.process_queues.values() if not held.dropped)
-        if not threads or in_hand <= threads or (busy := busy_threads(info)) < _NEAR * threads:
+        if not threads or in_hand <= threads:
+            continue
+        busy = busy_threads(info, settings[client_id].batch_size)
+        if busy is None or busy < _NEAR * threads:
             continue
         topics = {mq.topic for mq, held in info.process_queues.items() if not held.dropped and mq.topic in growing}
         yield Symptom(
@@ -48,11 +51,14 @@ def threads_busy(facts: GroupFacts) -> Iterator[Symptom]:
         )
 
 
-def busy_threads(info: RunningInfo) -> float:
-    """Return the least average number of threads in the listener: batches may be smaller than their limit."""
-    text = info.properties.get("consumeMessageBatchMaxSize", "1")
-    batch = int(text) if text.isascii() and text.isdigit() else 1
+def busy_threads(info: RunningInfo, batch_size: int | None) -> float | None:
+    """Return the least average number of threads in the listener: batches may be smaller than `batch_size`.
+
+    None if that is unknown.
+    """
+    if batch_size is None:
+        return None
     return sum(
-        status.consume_rt_ms * (status.consume_ok_tps + status.consume_failed_tps) / max(1, batch) / 1000
+        status.consume_rt_ms * (status.consume_ok_tps + status.consume_failed_tps) / batch_size / 1000
         for status in info.statuses.values()
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample
-from rmqctl.rules.confirmation import WrittenOffset
+from rmqctl.rules.written_offsets import WrittenOffset
 
 
 def reconsumed_at_least(

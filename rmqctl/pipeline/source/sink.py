@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,11 +15,13 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rmqctl.admin.messages.send import fetch_targets
+from rmqctl.changes.groups.rules.names import require_target_topic
 from rmqctl.client.producer import Producer
 from rmqctl.errors import UsageError
 from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.sends import RESERVED, message_properties
+from rmqctl.rules.topics import own_topics
 from rmqctl.text.names import hint_for
 
 from .hints import with_hints
@@ -73,10 +75,12 @@ class _Sending:
         self._access = replace(options.access, given=options.access.credentials())
         self._topic = options.topic
         if self._topic is not None:
+            require_target_topic(self._topic)
             asyncio.run(self._require_queues(self._topic))
 
     async def _require_queues(self, topic: str) -> None:
         async with await self._access.connect() as client:
+            require_target_topic(topic, own=own_topics(await client.cluster()))
             await fetch_targets(client, topic, None)
 
     async def send(self, batches: Iterator[pa.RecordBatch]) -> int:
@@ -84,6 +88,7 @@ class _Sending:
         count = 0
         async with await self._access.connect(open_ended=True) as client:
             producer = Producer(client, _GROUP, timeout_s=self._access.timeout_s)
+            own = own_topics(await client.cluster())
             for batch in batches:
                 rows = batch.to_pylist()
                 for row in rows:
@@ -91,14 +96,15 @@ class _Sending:
                 rows.sort(key=lambda row: row["topic"] or "")
                 for topic, group in itertools.groupby(rows, key=lambda row: row["topic"]):
                     messages = [_message(row) for row in group]
-                    async for results in producer.send_batches(_named(topic or self._topic), messages):
+                    async for results in producer.send_batches(_named(topic or self._topic, own), messages):
                         count += len(results)
         return count
 
 
-def _named(topic: str | None) -> str:
+def _named(topic: str | None, own: Collection[str]) -> str:
     if topic is None:
         raise UsageError("Cannot send a row without a topic.", hint="Set the option topic for all rows.")
+    require_target_topic(topic, own=own)
     return topic
 
 

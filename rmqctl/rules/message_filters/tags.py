@@ -31,10 +31,11 @@ _MAX_REMEMBERED_LENGTH = 256
 def tag_code(tag: str | None) -> int:
     """Return a tag's hash as brokers compare it (String.hashCode), 0 without a tag."""
     text = tag or ""
-    return _hash(text) if len(text) > _MAX_REMEMBERED_LENGTH else _hash_once(text)
+    return hash_code(text) if len(text) > _MAX_REMEMBERED_LENGTH else _hash_once(text)
 
 
-def _hash(text: str) -> int:
+def hash_code(text: str) -> int:
+    """Return a text's hash in Java (String.hashCode)."""
     code = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
@@ -42,4 +43,4 @@ def _hash(text: str) -> int:
     return code - (1 << 32) if code >= 1 << 31 else code
 
 
-_hash_once = lru_cache(maxsize=4096)(_hash)
+_hash_once = lru_cache(maxsize=4096)(hash_code)

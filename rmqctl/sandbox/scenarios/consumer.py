@@ -251,6 +251,6 @@ class ScenarioConsumer:
             "PROP_NAMESERVER_ADDR": f"{self._sandbox.addr};", "PROP_THREADPOOL_CORE_SIZE": "1",
             "allocateMessageQueueStrategy": "org.apache.rocketmq.client.consumer.rebalance."
             "AllocateMessageQueueAveragely@0",
-            "consumeThreadMax": "1", "consumeThreadMin": "1", "consumeTimeout": "15",
+            "consumeMessageBatchMaxSize": "1", "consumeThreadMax": "1", "consumeThreadMin": "1", "consumeTimeout": "15",
             "maxReconsumeTimes": str(self._max_reconsume_times), "messageModel": "CLUSTERING",
         }  # fmt: skip

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
 
 from rmqctl.admin.groups.members import fetch_running_infos
 from rmqctl.model.group import GroupConnections, Member
 from rmqctl.net.clock import VirtualClock
-from rmqctl.protocol.codes import RequestCode
+from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.versions import OUR_VERSION
 from tests.admin.cluster import held, running
-from tests.scripted_peer import Late, ScriptedNetwork, ok
+from tests.scripted_peer import DROP, SILENCE, Late, Reply, ScriptedNetwork, ok, passing, refused
 
 
 def _connected(*client_ids: str) -> GroupConnections:
@@ -56,3 +57,39 @@ async def test_a_member_that_answers_nothing_could_not_tell() -> None:
     async with network.client("ns:1") as client:
         answers = await fetch_running_infos(client, "G", {"a:1": _connected("c1")})
     assert answers.failed["c1"].sentence == f"c1 could not report its running info: {remark}"
+
+
+@pytest.mark.parametrize(
+    ("first", "is_asked_elsewhere"),
+    [
+        pytest.param(SILENCE, True, id="no-answer"),
+        pytest.param(DROP, True, id="the-connection-ends"),
+        pytest.param(refused(ResponseCode.CONSUME_MSG_TIMEOUT, "consumer <G> <c1> Timeout"), True, id="not-relayed"),
+        pytest.param(refused(ResponseCode.SYSTEM_ERROR, "The Consumer <G> <c1> not online"), True, id="not-there"),
+        pytest.param(ok(b""), False, id="the-members-own-failure"),
+    ],
+)
+async def test_a_member_is_asked_through_another_broker_when_one_does_not_reach_it(
+    first: Reply, is_asked_elsewhere: bool
+) -> None:
+    clock = VirtualClock()
+    network = ScriptedNetwork(clock)
+    network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: first})
+    server = network.add("b:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: running()})
+    async with network.client("ns:1") as client:
+        connected = {"a:1": _connected("c1"), "b:1": _connected("c1")}
+        answers = await passing(clock, fetch_running_infos(client, "G", connected))
+    assert (list(answers.ok), len(server.asked)) == ((["c1"], 1) if is_asked_elsewhere else ([], 0))
+
+
+async def test_a_silent_member_takes_two_attempts_whatever_the_number_of_brokers() -> None:
+    clock = VirtualClock()
+    network = ScriptedNetwork(clock)
+    addresses = [f"{letter}:1" for letter in "abcdef"]
+    for address in addresses:
+        network.add(address, {RequestCode.GET_CONSUMER_RUNNING_INFO: SILENCE})
+    async with network.client("ns:1", timeout_s=9) as client:
+        asking = fetch_running_infos(client, "G", {address: _connected("c1") for address in addresses})
+        answers = await passing(clock, asking)
+    assert list(answers.failed) == ["c1"]
+    assert clock.monotonic_s() <= 6.5

@@ -64,6 +64,8 @@ def test_what_was_about_to_be_sent_is_in_doubt_until_it_is_said_what_came_of_it(
         assert ledger.done_between("broker-a", 0, 0, 3) == {(1, "id1")}
         assert ledger.done_between("broker-a", 1, 0, 3) == set()
         assert ledger.deliveries(["id1", "id2", "id3", "id4"]) == {("id1", ""), ("id4", "m")}
+        # Neither what is in doubt nor what was dropped is on the target.
+        assert ledger.sent_places(["id1", "id2", "id3", "id4"]) == {("id1", "broker-a", 0, 1)}
 
 
 def test_many_are_noted_and_asked_for_at_once() -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.errors import NotFoundError, RefusedError, UnreachableError, UsageError
+from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import Queue
-from tests.scripted_peer import SILENCE, V4_9_7
+from tests.scripted_peer import SILENCE, V4_9_7, refused
 
 from .group_case import ONLINE, Case, cluster, codes, text_of
 
@@ -165,6 +166,18 @@ def test_the_retry_topic_is_held_against_each_broker(case: Case) -> None:
     planned = case.update("G", "retryQueueNums=4")
     assert "has 1 queue," in text_of(planned, "RETRY_TOPIC_NARROW")
     assert "RETRY_TOPIC_NARROW" not in codes(case.update("G", "retryQueueNums=4", at=["broker-a"]))
+
+
+def test_a_broker_that_will_not_be_readable_after_the_change_is_left_alone(case: Case) -> None:
+    refusal = refused(R.NO_PERMISSION, "no right")
+    case.cluster.servers["broker-b"].table[Q.GET_CONSUMER_CONNECTION_LIST] = refusal
+    planned = case.create("N")
+    routes = [(item.broker_name, item.route) for item in planned.plan.configs]
+    assert routes == [("broker-a", Route.GROUP_CONFIG), ("broker-b", Route.UNSEEN)]
+    assert [(each.broker_name, each.error.exit_code) for each in planned.failures] == [("broker-b", 4)]
+    case.cluster.servers["broker-a"].table[Q.GET_CONSUMER_CONNECTION_LIST] = refusal
+    with pytest.raises(NotAuthorisedError):
+        case.create("N")
 
 
 def test_a_broker_that_does_not_answer_is_a_failure(case: Case) -> None:

@@ -82,7 +82,7 @@ def test_what_is_refused_is_not_acknowledged(sandbox: ThreadedSandbox, capsys: C
 def test_a_broker_that_says_yes_and_stores_nothing_is_not_believed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     sandbox.faults.answer(Q.CONSUMER_SEND_MSG_BACK, R.SUCCESS, count=1)
     done = clean(capsys)
-    assert (done.code, item(done)["messages"][0]["result"]) == (1, "UNKNOWN")
+    assert (done.code, item(done)["messages"][0]["result"]) == (8, "UNKNOWN")
     assert (stored(sandbox), copies(sandbox)) == ({0: 6, 1: 6}, 0)
 
 

@@ -9,7 +9,7 @@ from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.rules.reconsumed import reconsumed_at_least
-from rmqctl.rules.confirmation import WrittenOffset
+from rmqctl.rules.written_offsets import WrittenOffset
 
 MQ = MessageQueue("T", "broker-a", 0)
 BACK = WrittenOffset(MQ, Route.SERVER_SIDE, 60, 20)

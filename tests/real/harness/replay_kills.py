@@ -34,7 +34,7 @@ def start_replay(cluster: Cluster, words: Sequence[str], stdout: int = subproces
 
 def ledger_of(rmqctl: Rmqctl, group: str) -> dict[str, Any]:
     """Return the only ledger of a group, as `dlq status` shows it."""
-    (ledger,) = rmqctl.items("dlq", "status", group)
+    (ledger,) = rmqctl("dlq", "status", group, "-o", "json").document["items"]
     return ledger
 
 

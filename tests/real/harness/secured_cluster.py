@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tests.real.harness.certificates import Certificates
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.process import QUICK_START
+from tests.real.harness.rmqctl import PATIENT, Result, Rmqctl
 
 TOPIC, OTHER_TOPIC, GROUP = "Secured", "OutOfBounds", "SecuredGroup"
 
@@ -68,6 +69,43 @@ class SecuredCluster(Cluster):
         self.create_topic(TOPIC)
         self.create_topic(OTHER_TOPIC)
         return self
+
+    def tls_words(self) -> list[str]:
+        """Return what rmqctl needs: the CA, and on 4.9.7 a certificate of its own."""
+        words = ["--tls-ca", str(self.certificates.ca)]
+        if self.version == "4.9.7":
+            words += ["--tls-cert", str(self.certificates.client), "--tls-key", str(self.certificates.client_key)]
+        return words
+
+    def run_as(self, account: Account | None, *words: str, folder: Path) -> Result:
+        """Run rmqctl over TLS as an account, None for nobody; its credentials and its state are in `folder`."""
+        given = []
+        if account is not None:
+            path = folder / f"{account.access_key}.credentials"
+            path.write_text(f"accessKey: {account.access_key}\nsecretKey: {account.secret_key}\n")
+            path.chmod(0o600)
+            given = ["--credentials", str(path)]
+        result = Rmqctl(self.namesrv, timeout=PATIENT, state=str(folder / "state"))(*words, *given, *self.tls_words())
+        if account is not None:
+            assert account.secret_key not in result.stdout + result.stderr
+        return result
+
+    def create_account(self, account: Account, rights: Mapping[str, str]) -> None:
+        """Create an account with these rights: actions by "topic NAME" or "group NAME"."""
+        if self.version.startswith("4."):
+            by_kind: dict[str, list[str]] = {"topic": [], "group": []}
+            for resource, actions in rights.items():
+                kind, _, name = resource.partition(" ")
+                by_kind[kind].append(f"{name}={actions}")
+            lists = [word for kind, on in by_kind.items() if on for word in (f"-{kind[0]}", ",".join(on))]
+            words = ("-a", account.access_key, "-s", account.secret_key, "-i", "DENY", "-u", "DENY", "-m", "false")
+            self._change("updateAclConfig", *words, *lists)
+            return
+        self._change("createUser", "-u", account.access_key, "-p", account.secret_key, "-t", "Normal")
+        for resource, actions in rights.items():
+            kind, _, name = resource.partition(" ")
+            subject, on = f"User:{account.access_key}", f"{kind.capitalize()}:{name}"
+            self._change("createAcl", "-s", subject, "-r", on, "-a", actions, "-d", "Allow")
 
     # Requests that mqadmin signs and sends over TLS.
 

@@ -120,7 +120,10 @@ class Workbench(LineDriver):
         self.call("sign", ak=access_key, sk=secret_key)
 
     def produce(self, topic: str, count: int, **options: object) -> str:
-        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay, timer, mode, rate)."""
+        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay, timer, mode, rate).
+
+        shards=N gives each one of N sharding keys, and sends it to the queue of this key.
+        """
         return self.call("produce", topic=topic, count=count, **options)
 
     def consume(self, consumer_id: str, group: str, topic: str, **options: object) -> str:

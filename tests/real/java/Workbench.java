@@ -36,6 +36,7 @@ import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachi
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
@@ -309,7 +310,11 @@ public class Workbench {
                 continue;
             }
             SendResult result;
-            if (messages.size() == 1) {
+            if (options.containsKey("shards")) {
+                String key = "shard-" + at % Integer.parseInt(options.get("shards"));
+                MessageAccessor.putProperty(messages.get(0), "__SHARDINGKEY", key);
+                result = producer.send(messages.get(0), new SelectMessageQueueByHash(), key);
+            } else if (messages.size() == 1) {
                 result = queue == null ? producer.send(messages.get(0)) : producer.send(messages.get(0), queue);
             } else {
                 result = queue == null ? producer.send(messages) : producer.send(messages, queue);

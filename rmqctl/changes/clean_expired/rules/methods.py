@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.model.group import ProcessQueueInfo
-from rmqctl.model.plan import CleanStep
+from rmqctl.model.plan import CleanStep, PlanItem
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.stuck_queues import PositionPair
 
@@ -25,36 +28,95 @@ class CleanScope(StrEnum):
 class CleanMethod(Struct, frozen=True):
     """One method: the offset to move to, and the messages that are sent back first.
 
-    `is_exact`: all of `offsets` are in flight at the client; otherwise some may be consumed already. `duplicates_max`
-    is the largest number of messages that are consumed, or in the listener, and would be redelivered.
+    `is_exact`: all of `offsets` are in flight at the client; otherwise some may be consumed already. `done_max` is the
+    largest number of messages that are consumed and would be redelivered. Of the `in_hand_count` messages in flight, at
+    most `listening_max` are in the listener, the head first. `dead` are offsets whose copies become dead letters.
     """
 
     scope: CleanScope
     target: int
     offsets: tuple[int, ...]
     is_exact: bool
-    duplicates_max: int
+    done_max: int = 0
+    in_hand_count: int = 0
+    listening_max: int = 0
+    dead: frozenset[int] = frozenset()
+
+    @property
+    def duplicates_max(self) -> int:
+        """The largest number of messages that are consumed twice: no dead letter is redelivered to the group."""
+        dead = self.dead.intersection(self.offsets)
+        is_head_dead = self.offsets[0] in dead
+        # Which of several messages are in flight, and which are consumed, is unknown unless the method is exact.
+        done_max = self.done_max if self.is_exact else self.done_max - len(dead) + is_head_dead
+        in_hand_max = self.in_hand_count - (len(dead) if self.is_exact else is_head_dead)
+        return max(0, done_max) + max(0, min(in_hand_max, self.listening_max - is_head_dead))
+
+    @property
+    def waiting_max(self) -> int:
+        """The largest number of messages that wait in the client for the listener to return."""
+        return max(0, self.in_hand_count - self.listening_max)
+
+
+def becomes_dead(reconsume_times: int, max_reconsume_times: int, delay_level: int) -> bool:
+    """Tell whether a broker makes a dead letter of a message that is sent back (consumerSendMsgBack)."""
+    return delay_level < 0 or reconsume_times >= max_reconsume_times
+
+
+def mark_dead(
+    methods: Iterable[CleanMethod], reconsume_times: Mapping[int, int], max_reconsume_times: int, delay_level: int
+) -> tuple[CleanMethod, ...]:
+    """Return methods with what becomes dead letters; a message that was not read counts as one without retries."""
+    return tuple(
+        replace(
+            method,
+            dead=frozenset(
+                offset
+                for offset in method.offsets
+                if becomes_dead(reconsume_times.get(offset, 0), max_reconsume_times, delay_level)
+            ),
+        )
+        for method in methods
+    )
+
+
+def are_dead(items: Iterable[PlanItem]) -> Counter[bool]:
+    """Count the messages that items send back, by whether they become dead letters."""
+    return Counter(
+        becomes_dead(message.reconsume_times, item.cleaning.max_reconsume_times, item.cleaning.delay_level)
+        for item in items
+        if item.cleaning is not None
+        for message in item.cleaning.messages
+    )
+
+
+def finished_words(are_dead: Collection[bool]) -> str:
+    """Return what becomes of sent messages that the listener still finishes; `are_dead`: which become dead letters."""
+    words = ["consumed twice"] if False in are_dead else []
+    return " or ".join([*words, "consumed and a dead letter"] if True in are_dead else words)
 
 
 def find_methods(
-    watched: PositionPair, duplicate_risk: int | None, busy_count: int | None, *, goes_on: bool = False
+    watched: PositionPair, duplicate_risk: int | None, listening_max: int | None, *, goes_on: bool = False
 ) -> tuple[CleanMethod, ...]:
     """Return the methods for a head that is stuck at one client, the cheapest first.
 
     The cost is the number of messages consumed twice, then the number of requests. By the last sample, everything below
     the offset that the client had pulled to at the first sample has reached it: it is consumed, or in flight. So the
     client can be moved there once its messages in flight are sent back. `duplicate_risk` is the largest number of
-    messages that are consumed but not committed, `busy_count` the number of threads in the listener; None means
-    unknown. `goes_on`: the client learns of the new offset only when it pulls, and first consumes what is in flight.
+    messages that are consumed but not committed, `listening_max` that of messages in the listener; None means unknown.
+    `goes_on`: the client learns of the new offset only when it pulls, and first consumes what is in flight.
     """
     held = watched.last.held
     head = None if held is None else held.head_offset
     if held is None or head is None:
         return ()
     in_hand_count = held.in_hand_count
-    done_max = max(0, (watched.last.max_offset or head) - head - 1) if duplicate_risk is None else duplicate_risk
-    listening_max = in_hand_count if goes_on else min(in_hand_count, max(1, busy_count or 0))
-    methods = [CleanMethod(CleanScope.HEAD, head + 1, (head,), True, done_max + listening_max)]
+    # What is in flight is not consumed; the client may have pulled more since the end of the queue was read.
+    end = max(watched.last.max_offset or head, held.cached_max_offset + 1)
+    done_max = max(0, end - head - in_hand_count) if duplicate_risk is None else duplicate_risk
+    listening_max = in_hand_count if goes_on or listening_max is None else max(1, listening_max)
+    methods = [CleanMethod(CleanScope.HEAD, head + 1, (head,), True, done_max, in_hand_count, listening_max)]
     pulled_to = _pulled_to(watched)
     if pulled_to is not None and pulled_to > head + 1 and not watched.is_orderly:
         offsets, is_exact = _in_hand(held, head)
@@ -63,8 +125,12 @@ def find_methods(
         done_sent_max = 0 if is_exact else max(0, len(sent) - 1)
         beyond_max = max(0, done_max - done_below_min)
         if len(sent) <= MOST_SENT_BACK:
-            duplicates_max = done_sent_max + beyond_max + listening_max
-            methods.append(CleanMethod(CleanScope.IN_HAND, pulled_to, sent, is_exact, duplicates_max))
+            methods.append(
+                CleanMethod(
+                    CleanScope.IN_HAND, pulled_to, sent, is_exact, done_sent_max + beyond_max, in_hand_count,
+                    listening_max,
+                )
+            )  # fmt: skip
     return tuple(sorted(methods, key=lambda method: (method.duplicates_max + len(method.offsets), len(method.offsets))))
 
 

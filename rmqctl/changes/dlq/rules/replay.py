@@ -83,4 +83,9 @@ def replay_properties(
 
 def mark_of(ledger_id: str, broker_name: str, queue_id: int, queue_offset: int) -> str:
     """Return the mark on the copy of a dead letter."""
-    return f"{ledger_id} {broker_name}:{queue_id}:{queue_offset}"
+    return f"{ledger_id} {position_text(broker_name, queue_id, queue_offset)}"
+
+
+def position_text(broker_name: str, queue_id: int, queue_offset: int) -> str:
+    """Return the position of a dead letter as marks name it."""
+    return f"{broker_name}:{queue_id}:{queue_offset}"

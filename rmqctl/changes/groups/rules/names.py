@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from rmqctl.errors import UsageError
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_sent_to_by_rocketmq, is_system_group
 
 _MAX_LENGTH = 120
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
@@ -31,7 +32,10 @@ def require_no_system_group(group: str) -> None:
         raise UsageError(sentence, hint=f"To read it: rmqctl offset show {group}")
 
 
-def require_no_system_topic(topic: str) -> None:
-    """Raise UsageError for a topic that only RocketMQ itself sends to."""
-    if is_system_topic(topic):
-        raise UsageError(f"Sending to {topic} is not supported: it is a system topic of RocketMQ.")
+def require_target_topic(
+    topic: str, *, own: Collection[str] = (), hint: str = "Name a topic that applications send to."
+) -> None:
+    """Raise UsageError for a topic that only RocketMQ itself sends to; `own` are a cluster's, see own_topics()."""
+    if topic in own or is_sent_to_by_rocketmq(topic):
+        sentence = f"Sending to {topic} is not supported: only RocketMQ itself sends to this topic."
+        raise UsageError(sentence, hint=hint)

@@ -10,6 +10,7 @@ from rmqctl.errors import RefusedError
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CPP, GO, GroupState
 from rmqctl.model.plan import Consequence, Route
 from rmqctl.model.progress import Unknown
+from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.words import listed
 
 
@@ -44,7 +45,8 @@ def require_resettable(situation: GroupSituation, *, assume_offline: bool, is_se
         raise RefusedError(sentence, hint=hint)
     if situation.state is GroupState.UNKNOWN and not assume_offline and not all(is_server_side):
         sentence = (
-            f"It is unknown whether group {group} has members ({situation.unseen_reason}), and they would not notice."
+            f"It is unknown whether group {group} has members ({why_unseen(situation.unseen_reason)}), and they would "
+            "not notice."
         )
         hint = "If you know that the group has no running members, add --assume-offline."
         raise RefusedError(sentence, hint=hint)
@@ -118,9 +120,9 @@ def describe_routes(situation: GroupSituation, routes: Collection[Route]) -> tup
         text = "Messages that are popped but not acknowledged are redelivered when their invisible time ends."
         found.append(Consequence("POPPED_COME_BACK", text))
     if situation.state is GroupState.UNKNOWN:
-        text = f"It is unknown whether the group has members ({situation.unseen_reason})."
+        text = f"It is unknown whether the group has members ({why_unseen(situation.unseen_reason)})."
         found.append(Consequence("MEMBERS_UNSEEN", text))
     if situation.state is GroupState.EMPTY and situation.unheard:
-        text = f"Members at {listed(situation.unheard)} are unknown ({situation.unheard_reason})."
+        text = f"Members at {listed(situation.unheard)} are unknown ({why_unseen(situation.unheard_reason)})."
         found.append(Consequence("MEMBERS_UNSEEN", text))
     return tuple(found)

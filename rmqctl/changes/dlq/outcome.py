@@ -1,0 +1,53 @@
+"""The result of a replay: what this run sent, what an earlier one had sent, and what is not stored."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Attempt, Failure
+from rmqctl.text.words import counted
+
+
+class ReplayOutcome(Struct):
+    """The result of a run. `found_count`: those of `sent_count` whose copy was found after a lost response.
+
+    `earlier_count` were sent by an earlier run that did not learn it; this run found their copies. `unsafe_count` are
+    stored less safely than the broker's configuration requires. `in_doubt_count` may be stored, `refused_count` are
+    not.
+    """
+
+    sent_count: int = 0
+    found_count: int = 0
+    earlier_count: int = 0
+    unsafe_count: int = 0
+    dropped_count: int = 0
+    refused_count: int = 0
+    in_doubt_count: int = 0
+    by_topic: dict[str, int] = field(default_factory=dict)
+    earlier_by_topic: dict[str, int] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    is_interrupted: bool = False
+
+    @property
+    def stored_count(self) -> int:
+        """Number that are known to be on the target now, and were not known before."""
+        return self.sent_count + self.earlier_count
+
+    def note_end(self, error: RmqctlError, planned_count: int) -> None:
+        """Note what ended the run, and how many dead letters it did not reach."""
+        settled_count = self.stored_count + self.dropped_count + self.refused_count + self.in_doubt_count
+        left_count = planned_count - settled_count
+        if left_count > 0 or not self.failures:
+            what = counted(left_count, "more dead letter") if left_count > 0 else "the rest"
+            self.failures.append(Failure(None, what, error, Attempt.WRITE))
+
+    def count_sent(self, topic: str, count: int) -> None:
+        """Count what this run sent to a topic."""
+        self.sent_count += count
+        self.by_topic[topic] = self.by_topic.get(topic, 0) + count
+
+    def count_earlier(self, topic: str) -> None:
+        """Count a message that an earlier run sent to a topic."""
+        self.earlier_count += 1
+        self.earlier_by_topic[topic] = self.earlier_by_topic.get(topic, 0) + 1
