@@ -158,7 +158,9 @@ def test_a_member_that_does_not_answer_the_first_look(cluster: Cluster, rmqctl: 
     finally:
         java.java.resume()
         java.release("silent")
-    assert (found.exit_code, _kinds(found)) == (10, {("IN_CONSUMPTION", True)}), found.stdout
+    # Whether its last answer alone shows how long depends on when the client last finished another message.
+    (seen,) = _kinds(found)
+    assert (found.exit_code, seen) in ((10, ("IN_CONSUMPTION", True)), (8, ("IN_CONSUMPTION", None))), found.stdout
     assert found.document["items"][0]["headOffset"] == 0
     java.stop("silent")
 
