@@ -63,8 +63,6 @@ async def apply_cleaning(
     pops = PopAcks(client, plan, checked.brokers)
     seen = [index for index, item in enumerate(plan.items) if item.route is not Route.UNSEEN]
     closed = await find_missing_rights(client, checked.brokers, plan.group, [plan.items[index] for index in seen])
-    if seen and closed.keys() >= {plan.items[index].mq for index in seen}:
-        raise next(iter(closed.values()))
     left = await _find_left(client, plan, checked.offsets)
     left |= {index: StaleError(sentence) for index, sentence in (await pops.look_before()).items()}
     left |= {index: closed[mq] for index in seen if (mq := plan.items[index].mq) in closed}
@@ -102,8 +100,9 @@ async def apply_cleaning(
         if isinstance(error, RefusedError):
             # An earlier change moved it, and its client has not followed: nothing is sent, nothing is confirmed.
             after = checked.offsets[plan.items[index].mq]
-            pending = replace(outcomes.items[index], result=Result.UNKNOWN, after=after, is_after_known=True)
-            outcomes.items[index] = replace(pending, is_pending=True)
+            outcomes.items[index] = replace(
+                outcomes.items[index], result=Result.UNKNOWN, after=after, is_after_known=True, is_pending=True
+            )
         elif not isinstance(error, StaleError):
             mq = plan.items[index].mq
             outcomes.failures.append(Failure(mq.broker_name, f"messages of {mq}", error, Attempt.WRITE))

@@ -121,17 +121,12 @@ class SecuredCluster(Cluster):
         return self.java.mqadmin("topicRoute", "-n", self.namesrv, "-t", topic).count('"writeQueueNums"')
 
     def _create_accounts(self) -> None:
-        for account in (CONSUMER, READER, LETTER_READER, STRANGER):
-            self._change("createUser", "-u", account.access_key, "-p", account.secret_key, "-t", "Normal")
-        both = f"Topic:{TOPIC},Group:{GROUP}"
-        for account, resources, actions in (
-            (CONSUMER, both, "Sub"),
-            (READER, f"{both},Cluster:DefaultCluster", "Get,List"),
-            (LETTER_READER, f"Topic:%DLQ%{GROUP},Group:TOOLS_CONSUMER", "Get,Sub"),
-            (LETTER_READER, f"Topic:{TOPIC}", "Get"),
-        ):
-            subject = f"User:{account.access_key}"
-            self._change("createAcl", "-s", subject, "-r", resources, "-a", actions, "-d", "Allow")
+        topic, group, dead = f"topic {TOPIC}", f"group {GROUP}", f"topic %DLQ%{GROUP}"
+        reads = "Get,List"
+        self.create_account(CONSUMER, {topic: "Sub", group: "Sub"})
+        self.create_account(READER, {topic: reads, group: reads, "cluster DefaultCluster": reads})
+        self.create_account(LETTER_READER, {dead: "Get,Sub", "group TOOLS_CONSUMER": "Get,Sub", topic: "Get"})
+        self.create_account(STRANGER, {})
 
     def _change(self, command: str, *args: str) -> None:
         (broker,) = self.brokers.values()
