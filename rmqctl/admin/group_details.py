@@ -17,11 +17,12 @@ from rmqctl.admin.groups.tables import fetch_removed_queue_ends
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
 from rmqctl.admin.offsets.stored import by_queue
+from rmqctl.admin.topics.queues import find_route
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, RunningInfo
-from rmqctl.model.names import LMQ_PREFIX
+from rmqctl.model.names import LMQ_PREFIX, dead_letter_topic
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -40,6 +41,7 @@ class GroupDetails(Struct, frozen=True):
     their topics no longer have; `leftovers` are stored offsets of other queues that do not exist, `stored_topics` the
     topics with other stored offsets. `retry_places` are, for a group with members, the brokers as destinations of
     failed messages. `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock.
+    `closed_letter_brokers` have the dead-letter topic without read permission.
     `progress` was computed from `reading`, which was read at `at_ms` by this machine's clock.
     """
 
@@ -57,6 +59,7 @@ class GroupDetails(Struct, frozen=True):
     stored_topics: frozenset[str] = frozenset()
     retry_places: Mapping[str, RetryPlace] = {}
     last_dead_letter_at_ms: int | None = None
+    closed_letter_brokers: tuple[str, ...] = ()
 
     @property
     def dead_letter_count(self) -> int | None:
@@ -77,9 +80,11 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     configs = as_reported(client.silent_masters, {name: table.get(group) for name, table in tables.ok.items()})
     # Without members nothing fails, but a configuration without retry queues is a problem anyway.
     has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
-    (leftovers, cut), places = await asyncio.gather(
+    letters = sum_letters(dead.ok.values())
+    (leftovers, cut), places, letter_routes = await asyncio.gather(
         _find_leftovers(client, brokers, stored.ok),
         ask_all([group] if has_retries else [], lambda name: fetch_retry_places(client, name, brokers)),
+        ask_all([dead_letter_topic(group)] if letters.has_topic else [], lambda topic: find_route(client, topic)),
     )
     # A broker that failed earlier fails here for the same reason. The group's reading names tables of stored offsets.
     failures = [
@@ -92,7 +97,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         Failure(mq.broker_name, f"messages of {mq}", error) for mq, error in cut.failed.items() if mq not in reading.cut
     ]
     failures += [Failure(None, "route of the retry topic", error) for error in places.failed.values()]
-    letters = sum_letters(dead.ok.values())
+    failures += [Failure(None, "route of the dead-letter topic", error) for error in letter_routes.failed.values()]
     unknown = reason_of(dead.failed.values()) if dead.failed else Unknown.BROKER_NOT_REGISTERED
     hidden = unknown if dead.failed or reading.orphans() else Unknown.SLAVE_ANSWERED if client.silent_masters else None
     progress = conclude(group, reading)
@@ -113,6 +118,12 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         stored_topics=frozenset(mq.topic for at_broker in stored.ok.values() for mq in at_broker.keys() - leftovers),
         retry_places=places.ok.get(group, {}),
         last_dead_letter_at_ms=letters.last_at_ms,
+        closed_letter_brokers=tuple(
+            data.broker_name
+            for route in letter_routes.ok.values()
+            for data in (() if route is None else route.queue_data)
+            if not data.is_readable
+        ),
     )
 
 

@@ -196,6 +196,15 @@ def pick(
         raise not_found(error, failed_brokers) from None
 
 
+def unread_groups(groups: Sequence[str], answers: Answers[str, V]) -> dict[str, RmqctlError]:
+    """Return the groups that could not be read, of those that `groups` matched, without those that are skipped."""
+    return {
+        name: error
+        for name, error in answers.failed.items()
+        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
+    }
+
+
 def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[Failure]) -> list[V]:
     """Return the answers for the groups that `groups` matched, and add the groups that failed to `failures`.
 
@@ -203,11 +212,7 @@ def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[
     nothing was read.
     """
     unread = failed_by_name(failures)
-    failures += [
-        Failure(None, f"group {name}", error)
-        for name, error in answers.failed.items()
-        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
-    ]
+    failures += [Failure(None, f"group {name}", error) for name, error in unread_groups(groups, answers).items()]
     try:
         return only_or_failed(answers)
     except NotFoundError as error:

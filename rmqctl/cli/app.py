@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -39,8 +38,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _run_root(argv: Sequence[str]) -> int:
-    if argv and argv[0] == "help":
-        argv = [*argv[1:], "--help"]
+    if argv and argv[0] in ("help", "version"):
+        argv = [*argv[1:], f"--{argv[0]}"]
     state = RunState(as_json=_wants_json(argv), error_code=_error_code(argv))
     try:
         result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False, obj=state)
@@ -116,18 +115,7 @@ def _report(error: RmqctlError, argv: Sequence[str], state: RunState) -> int:
 
         for line in traceback.format_exc().splitlines():
             to_stderr(printable(line))
-    if state.as_json:
-        document = {
-            "apiVersion": "rmqctl/v1",
-            "kind": "Error",
-            "name": error.name,
-            "message": error.sentence,
-            "hint": error.hint,
-            "exitCode": exit_code,
-        }
-        to_stderr(json.dumps(document))
-    else:
-        to_stderr(f"rmqctl: {printable(error.sentence)}")
-        if error.hint:
-            to_stderr(f"        {printable(error.hint)}")
+    from .output.error_lines import write_error
+
+    write_error(error, exit_code, as_json=state.as_json)
     return exit_code

@@ -20,13 +20,13 @@ AnyGroups = Annotated[
     list[str] | None,
     typer.Argument(metavar="[GROUP]...", help="Consumer groups; * and ? are wildcards.", show_default=False),
 ]
-Topics = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. Repeatable.")]
 TopicPatterns = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? are wildcards. May be repeated."),
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? are wildcards. Repeatable."),
 ]
 TopicsOfGroups = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only these topics of the groups; repeatable.")
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only these topics of the groups. Repeatable.")
 ]
 Queues = Annotated[
     list[str] | None,

@@ -33,7 +33,11 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
         "Show only matching rows, for example 'lag>0'; = != > < >= <= ~ !~. Repeatable.",
     ),
     "sort": (("--sort",), "A,-B", "Sort rows by these JSON names; -B sorts the largest first."),
-    "timeout": (("--timeout",), "TIME", "Deadline for the whole command. [default: 10s]"),
+    "timeout": (
+        ("--timeout",),
+        "DURATION",
+        "Deadline for the whole command, without waits such as --for. [default: 10s]",
+    ),
     "credentials": (
         ("--credentials",),
         "FILE",
@@ -49,6 +53,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
         "full, ca (skip the host name check) or none (no verification). [default: full]",
     ),
     "map_address": (("--map-address",), "BROKER=ADDR", "Connect to a broker at another address. Repeatable."),
+    "local": (("--local",), None, "Show the times of tables in the local time zone. Default: UTC."),
     "no_headers": (("--no-headers",), None, "Omit the header row."),
     "quiet": (("-q", "--quiet"), None, "Print only data and warnings, no notes."),
     "no_color": (("--no-color",), None, "Disable color. Env: NO_COLOR."),

@@ -1,7 +1,9 @@
-"""How help lists options: a command's own under headings, the global ones in one line."""
+"""How help lists options, a command's own under headings, the global ones in one line; and how its examples fit."""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections import Counter
 from typing import Any
 
@@ -22,7 +24,7 @@ _HEADINGS = {
     ),
     "Limits": (
         "--max-lag --warn-lag --max-time-lag --warn-time-lag --min-members --warn-members --max-dlq-growth "
-        "--warn-dlq-growth --dlq-window --no-severity --warn-severity"
+        "--warn-dlq-growth --dlq-window --fail-on --warn-severity"
     ),
     "Waiting": "--wait --stable-for",
     "Recording and metrics": "--record --record-size --record-keep --metrics --dashboard",
@@ -86,3 +88,34 @@ def write_options(command: Any, ctx: Any, formatter: Any, *, with_globals: bool 
     if not with_globals:
         formatter.write_paragraph()
         formatter.write_text(_GLOBALS)
+
+
+def fit_examples(text: str, width: int) -> str:
+    """Return a help text whose examples are at most `width` letters wide and can still be pasted.
+
+    The comment of a longer line is moved above it, and its command is continued on further lines.
+    """
+    start, heading, rest = text.partition("Examples:\n")
+    examples, blank, end = rest.partition("\n\n")
+    fitted = [line for example in examples.split("\n") for line in _fit_example(example, width)]
+    return "".join((start, heading, "\n".join(fitted), blank, end))
+
+
+def _fit_example(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    command, *comment = re.split(r"\s{2,}# ", line, maxsplit=1)
+    above = f"{indent}# "
+    lines = textwrap.wrap("".join(comment), width, initial_indent=above, subsequent_indent=above)
+    while len(command) > width:
+        # The last blank outside of quotes that leaves room for a backslash.
+        blanks = [
+            found.start() for found in re.finditer(r"'[^']*'|\"[^\"]*\"|(?<=\S) ", command) if found.group() == " "
+        ]
+        at = max((blank for blank in blanks if blank <= width - 2), default=None)
+        if at is None:
+            break
+        lines.append(f"{command[:at]} \\")
+        command = f"{indent}    {command[at + 1 :].lstrip()}"
+    return [*lines, command]

@@ -17,7 +17,7 @@ from rmqctl.text.filters import Condition, parse_condition
 from rmqctl.text.names import hint_for, one_of
 from rmqctl.text.option_errors import option_errors
 
-from .globals import FORMATS, RunState, given_globals
+from .globals import FORMATS, TABLE_FORMATS, RunState, given_globals
 from .output.display import Display
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Invocation:
             with_headers="no_headers" not in self._given,
             with_notes="quiet" not in self._given,
             with_color="no_color" not in self._given,
+            with_local_times="local" in self._given and output in TABLE_FORMATS,
             conditions=self._conditions(),
             sort_keys=self._list("sort"),
         )
@@ -250,8 +251,9 @@ class Invocation:
     def _report_warnings(self, client: Client) -> None:
         """Print the findings of a command that has no result to print them with, each once."""
         from rmqctl.cli.output.text import note_to_stderr, printable
+        from rmqctl.client.partial_answers import silence_words
 
-        self.display.findings.warn(_silence_words(client))
+        self.display.findings.warn(silence_words(client))
         for warning in self.display.findings.as_warnings().warnings:
             if warning not in self._reported:
                 self._reported.add(warning)
@@ -320,12 +322,12 @@ class Invocation:
 
     async def _note_name_servers(self, client: Client) -> None:
         """Record what makes every result of this run partial, and what the user must know."""
-        from rmqctl.client.partial_answers import find_partial
+        from rmqctl.client.partial_answers import find_partial, silence_words
 
         findings = self.display.findings
         findings.hints = {**findings.hints, **client.map_hints()}
         findings.add(await find_partial(client))
-        findings.warn(_silence_words(client))
+        findings.warn(silence_words(client))
 
     def of(self, context: ContextConfig) -> Invocation:
         """Return the same run for another context's cluster, without the options that belong to one cluster."""
@@ -337,17 +339,22 @@ class Invocation:
     def access(self) -> Access:
         """Return how to reach the cluster. Raises UsageError for settings and files that cannot be used."""
         from rmqctl.client.access import Access
+        from rmqctl.client.secrets import private_key_file
+
+        from .exposed_files import warn_of_exposed
 
         context = self._context
         name_servers, timeout_ms = self.name_servers(), self.timeout_ms
         credentials_path = self._given.get("credentials")
         if credentials_path is None and context is not None:
             credentials_path = context.path(context.credentials)
+        tls = self._tls()
+        warn_of_exposed((credentials_path, private_key_file(tls)), self._reported)
         return Access(
             name_servers,
             timeout_ms / 1000,
             credentials_path=credentials_path,
-            tls=self._tls(),
+            tls=tls,
             address_map=self._address_map(),
             header=self._header(),
         )
@@ -390,9 +397,3 @@ class Invocation:
         if text.upper() not in HEADER_ENCODINGS:
             raise UsageError(f"Invalid header encoding {text!r}.", hint=one_of(HEADER_ENCODINGS))
         return text.upper()
-
-
-def _silence_words(client: Client) -> list[str]:
-    """Return a sentence for each name server that did not answer; the others replace it."""
-    silences = client.name_server_views.silences()
-    return [f"{failure.what} reported nothing: {failure.error.sentence}" for failure in silences]

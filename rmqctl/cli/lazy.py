@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, cast
 
 import typer
@@ -13,7 +15,7 @@ from typer.main import get_command
 from rmqctl.errors import UsageError
 
 from .globals import RunState, global_params
-from .registry import COMMANDS, ERROR_CODES, GROUPS
+from .registry import ALIASES, COMMANDS, ERROR_CODES, FORMER_OPTIONS, GROUPS
 
 # Words of other tools, and the commands that correspond to them, the best first.
 _SYNONYMS = {
@@ -53,8 +55,18 @@ class LazyGroup(TyperGroup):
         """Import and return one command, None for an unknown word."""
         if not self.prefix and cmd_name in GROUPS:
             return LazyGroup(cmd_name, name=cmd_name, help=GROUPS[cmd_name], params=list(global_params()))
-        entry = COMMANDS.get(f"{self.prefix} {cmd_name}".strip())
-        return None if entry is None else load_command(cmd_name, *entry)
+        words = f"{self.prefix} {cmd_name}".strip()
+        main = self._main_words(words)
+        if (entry := COMMANDS.get(main)) is None:
+            return None
+        module, summary = entry
+        return load_command(cmd_name, module, summary if main == words else f"{summary} The same as rmqctl {main}.")
+
+    def _main_words(self, words: str) -> str:
+        """Return the words under which the registry has a command; unknown ones as they are."""
+        if self.prefix and words == f"{self.prefix} ls":
+            return f"{self.prefix} list"
+        return ALIASES.get(words, words)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, then the options; only the root's help lists the global options."""
@@ -77,8 +89,9 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command of the first word; an unknown one gets a suggestion."""
-        if args and not args[0].startswith("-") and args[0] not in self._summaries():
-            words = f"{self.prefix} {args[0]}".strip()
+        words = f"{self.prefix} {args[0]}".strip() if args else ""
+        is_known = not words or args[0] in self._summaries() or self._main_words(words) in COMMANDS
+        if not is_known and not args[0].startswith("-"):
             known = self._like(args[0])
             where = f"See {ctx.command_path} --help."
             raise UsageError(f"Unknown command {words!r}.", hint=f"Did you mean {known}? {where}" if known else where)
@@ -97,11 +110,29 @@ class LazyGroup(TyperGroup):
 
 
 class CommandEntry(TyperCommand):
-    """A command of the registry."""
+    """A command of the registry. `former_options` maps names that are not shown to those of options."""
+
+    former_options: Mapping[str, str] = {}
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser, which also knows the former names of options; each of these has one value."""
+        parser = super().make_parser(ctx)
+        for former, name in self.former_options.items():
+            param: Any = next(param for param in self.params if name in param.opts)
+            parser.add_option(obj=param, opts=[former], dest=param.name)
+        return parser
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line, without typer's braces around required ones."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the summary and the help, with examples that fit."""
+        from .help import fit_examples
+
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(fit_examples(cleandoc(self.help or ""), formatter.width - formatter.current_indent))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options under headings, with one line for the global options."""
@@ -110,7 +141,7 @@ class CommandEntry(TyperCommand):
         write_options(self, ctx, formatter)
 
 
-def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
+def load_command(name: str, module_name: str, summary: str) -> CommandEntry:
     """Import a command's module and make its function a command with the global options."""
     from .option_blocks import expand_blocks
     from .plain_numbers import read_plain_numbers
@@ -118,7 +149,8 @@ def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
     module = import_module(module_name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name=name, cls=CommandEntry, help=f"{summary}\n\n{module.HELP}")(expand_blocks(module.command))
-    made = get_command(app)
+    made = cast("CommandEntry", get_command(app))
+    made.former_options = FORMER_OPTIONS.get(module_name, {})
     read_plain_numbers(made.params)
     made.params.extend(global_params())
-    return cast("TyperCommand", made)
+    return made

@@ -26,6 +26,16 @@ GROUPS: dict[str, str] = {
 # what no server answered, and a wrong command line, must not be 2.
 ERROR_CODES = {"check": 3}
 
+# Other words of commands, which help does not list: words: the command's words. In a group, ls is list.
+ALIASES = {"history": "offset history", "undo": "offset undo", "plan apply": "apply"}
+
+# Former names of options, which help does not list, by module: old name: name.
+FORMER_OPTIONS: dict[str, dict[str, str]] = {
+    "rmqctl.cli.check.run": {"--no-severity": "--fail-on"},
+    "rmqctl.cli.dlq.export": {"--to": "--outfile"},
+    "rmqctl.cli.offset.export": {"--file": "--outfile"},
+}
+
 # words: (module with a function called `command`, summary)
 COMMANDS: dict[str, tuple[str, str]] = {
     "offset show": ("rmqctl.cli.offset.show", "Show a group's offsets, lag and owners per queue."),

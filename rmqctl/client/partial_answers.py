@@ -88,3 +88,9 @@ def _unreported_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:
         Failure(broker.broker_name, f"queues of {listed(unknown)}, if it has any", not_registered(broker, now_ms))
         for broker in cluster.missing
     ]
+
+
+def silence_words(client: Client) -> list[str]:
+    """Return a sentence for each name server that did not answer; the others replace it."""
+    silences = client.name_server_views.silences()
+    return [f"{failure.what} reported nothing: {failure.error.sentence}" for failure in silences]

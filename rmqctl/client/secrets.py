@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +77,20 @@ def read_credentials(path: str) -> Credentials:
     if missing:
         raise UsageError(f"The credentials file {path} has no {' and no '.join(missing)}.")
     return Credentials(values["accessKey"], values["secretKey"], values.get("securityToken") or None)
+
+
+def exposed_mode(path: str) -> int | None:
+    """Return the mode of a file with secrets that its group or others can access, None for any other file."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):  # reading it reports why
+        return None
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO) else None
+
+
+def private_key_file(tls: Mapping[str, str] | None) -> str | None:
+    """Return the file that holds the private key of TLS settings: that of the certificate if no other is named."""
+    return None if tls is None else tls.get("key") or tls.get("cert")
 
 
 def _unquoted(text: str) -> str:

@@ -50,15 +50,22 @@ class BacklogReading(Struct, frozen=True):
 async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, BrokerData]) -> BacklogReading:
     """Read the backlog details of a group with members. Each broker is asked only once for its own values."""
     has_cpp = any(CPP in member.languages for member in facts.members)
-    if not facts.is_online or not (facts.is_popping or has_cpp or any(row.lag for row in facts.rows)):
+    popping = facts.popping()
+    by_sql = any(
+        item.expression_type != "TAG"
+        for by_name in (*facts.wanted().values(), *facts.filtered().values())
+        for item in by_name.values()
+    )
+    if not facts.is_online or not (popping or has_cpp or by_sql or any(row.lag for row in facts.rows)):
         return BacklogReading(facts)  # accounts without the right to read settings do not need it for these groups
     settings = await ask_all(facts.connections, lambda name: settings_once(client, brokers[name]))
     # Older brokers do not support pop.
-    popped = [name for name in settings.ok if facts.is_popping and facts.broker_versions.get(name, 0) >= V5_0_0]
+    popped = [name for name in settings.ok if popping and facts.broker_versions.get(name, 0) >= V5_0_0]
     hidden = [name for name in popped if settings.ok[name].get("popConsumerKVServiceEnable") == "true"]
     rows = {row.mq: row for row in facts.rows if row.lag and row.mq.broker_name in settings.ok}
     # Messages are popped from masters only.
-    moving = [] if facts.is_popping else [name for name, config in settings.ok.items() if config.get(_SLAVES) == "true"]
+    pulled = {mq: row for mq, row in rows.items() if not facts.is_popped(mq)} if facts.sharers() or not popping else {}
+    moving = [name for name, config in settings.ok.items() if config.get(_SLAVES) == "true"]
     masters = {name: address for name in moving if (address := brokers[name].master_address) is not None}
 
     async def unrevived(name: str) -> UnrevivedRecords:
@@ -73,7 +80,7 @@ async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, 
     behind, codes, sources = await asyncio.gather(
         ask_all([name for name in popped if name not in hidden], unrevived),
         ask_all(_slices(facts, rows), tag_codes),
-        ask_all(_farthest(rows, masters), source_id),
+        ask_all(_farthest(pulled, masters), source_id),
     )
     failures = [
         *_failures("settings", settings.failed, lambda name: name),

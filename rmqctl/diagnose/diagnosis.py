@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from rmqctl.admin.group_details import GroupDetails, fetch_group_details
 from rmqctl.admin.groups.members import fetch_proxied
 from rmqctl.admin.groups.names import fetch_matching_groups
-from rmqctl.admin.results import ask_all, merge_failures, of_matching
+from rmqctl.admin.results import ask_all, merge_failures, of_matching, unread_groups
 from rmqctl.client.core import Client
-from rmqctl.errors import PluginError
+from rmqctl.errors import PluginError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
@@ -60,10 +60,11 @@ class Diagnosis(Struct, frozen=True):
 
 
 class DiagnosisRound(Struct, frozen=True):
-    """The diagnoses of all selected groups, and the failed reads."""
+    """The diagnoses of all selected groups, and the failed reads. `unread` are groups that could not be read at all."""
 
     diagnoses: tuple[Diagnosis, ...]
     failures: tuple[Failure, ...]
+    unread: Mapping[str, RmqctlError] = {}
 
 
 async def diagnose_groups(
@@ -100,7 +101,7 @@ async def diagnose_groups(
         for first, facts in zip(firsts, every, strict=True)
     ]
     failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
-    return DiagnosisRound(tuple(diagnoses), tuple(failures))
+    return DiagnosisRound(tuple(diagnoses), tuple(failures), read.unread)
 
 
 class _Readings(Struct, frozen=True):
@@ -109,6 +110,7 @@ class _Readings(Struct, frozen=True):
     firsts: list[FirstReading]
     every: list[GroupFacts]
     failures: list[Failure]
+    unread: Mapping[str, RmqctlError]
 
 
 async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) -> _Readings:
@@ -123,7 +125,9 @@ async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) ->
     answers = await ask_all(names, fetch, at_once=_GROUPS_AT_ONCE)
     read = of_matching(groups, answers, failures)
     failures += merge_failures({first.details.progress.group: first.details.failures for first, _ in read})
-    return _Readings([first for first, _ in read], [facts for _, facts in read], failures)
+    return _Readings(
+        [first for first, _ in read], [facts for _, facts in read], failures, unread_groups(groups, answers)
+    )
 
 
 class _Meanwhile(Struct, frozen=True):
@@ -258,7 +262,7 @@ def compare_rounds(first: DiagnosisRound, second: DiagnosisRound) -> DiagnosisRo
         for diagnosis in first.diagnoses
     ]
     failures = {(each.broker_name, each.what): each for each in (*first.failures, *second.failures)}
-    return DiagnosisRound(tuple(merged), tuple(failures.values()))
+    return DiagnosisRound(tuple(merged), tuple(failures.values()), first.unread)
 
 
 def _confirmed(first: Diagnosis, second: Diagnosis) -> Diagnosis:

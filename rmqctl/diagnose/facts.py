@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from rmqctl.diagnose.clocks import GroupClocks
 from rmqctl.model.group import (
-    BROADCASTING,
     CONSUME_PASSIVELY,
     GroupConfig,
     GroupConnections,
@@ -20,7 +19,16 @@ from rmqctl.model.group import (
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.group_state import agreed
+from rmqctl.rules.member_settings import (
+    MemberSettings,
+    broadcasts,
+    is_broadcasting_group,
+    member_settings,
+    pops,
+    pops_from,
+    pulls,
+)
 from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.stuck_queues import Motion, PositionPair, StuckVerdict
@@ -110,7 +118,8 @@ class GroupFacts(Struct, frozen=True):
     Where members were asked: `members` as brokers see them, `running` their own reports by client id, `silent` the
     reasons why others did not answer, `rows` by queue, `snapshot` for the shares of queues. `clocks` are empty if not
     measured. `put_rates` are messages per second by queue over `sampled_s`, None if not measured. `closed_brokers` are
-    brokers of a subscribed topic without read permission, by topic. `unserved_brokers` are brokers without a connected
+    brokers of a subscribed topic without read permission, by topic; `closed_letter_brokers` those of the group's
+    dead-letter topic, if the group was read in full. `unserved_brokers` are brokers without a connected
     member although other brokers have some, if members were not asked. `motions` compare two readings; with one, they
     are the queues that it proves to be idle. `memberships` are the client ids that brokers listed meanwhile, at several
     moments. `proxied` are the answers of the asked proxies by address, None without members; `silent_proxies` did not
@@ -138,6 +147,7 @@ class GroupFacts(Struct, frozen=True):
     sampled_s: float = 0.0
     dead_letter_count: int | None = None
     last_dead_letter_at_ms: int | None = None
+    closed_letter_brokers: tuple[str, ...] = ()
     retry_places: Mapping[str, RetryPlace] = {}
     broker_versions: Mapping[str, int] = {}
     closed_brokers: Mapping[str, tuple[str, ...]] = {}
@@ -160,22 +170,46 @@ class GroupFacts(Struct, frozen=True):
 
     @property
     def is_broadcasting(self) -> bool:
-        """Whether a broker or a member reports broadcasting, where each member holds every queue.
+        """Whether the members broadcast, so that each of them holds every queue; with mixed models (MEM003), False.
 
-        Brokers keep the model of the last heartbeat, which alternates where members differ (MEM003).
+        Brokers keep the model of the last heartbeat. It counts where no member reports its own.
         """
-        reported = {found.message_model for found in self.connections.values() if found is not None}
-        return BROADCASTING in reported | {info.properties.get("messageModel") for info in self.running.values()}
+        return is_broadcasting_group(
+            self.running.values(), (found.message_model for found in self.connections.values() if found is not None)
+        )
 
-    @property
-    def is_popping(self) -> bool:
-        """Whether members pop, so that brokers distribute single messages."""
-        return self.snapshot is not None and self.snapshot.live is not None and self.snapshot.live.is_popping
+    def broadcasting(self) -> frozenset[str]:
+        """Return the members that report that they broadcast."""
+        return frozenset(client_id for client_id, info in self.running.items() if broadcasts(info))
 
-    @property
-    def sends_back(self) -> bool:
-        """Whether members send failed messages back to a broker: push consumers that do not broadcast."""
-        return not self.is_broadcasting and CONSUME_PASSIVELY in self.consume_types().values()
+    def popping(self) -> frozenset[str]:
+        """Return the members that pop, so that brokers distribute single messages among them.
+
+        A member can pop from one topic and pull another. One that did not answer is neither here nor in sharers().
+        """
+        at_brokers = self._type_at_brokers()
+        return frozenset(client_id for client_id, info in self.running.items() if pops(info, at_brokers))
+
+    def sharers(self) -> frozenset[str]:
+        """Return the members that share queues and commit offsets of them: those that pull and do not broadcast."""
+        if self.is_broadcasting:
+            return frozenset()
+        at_brokers = self._type_at_brokers()
+        return frozenset(
+            client_id for client_id, info in self.running.items() if pulls(info, at_brokers) and not broadcasts(info)
+        )
+
+    def senders(self) -> frozenset[str]:
+        """Return the members that send failed messages back to a broker: push consumers that share queues."""
+        types = self.consume_types()
+        return frozenset(client_id for client_id in self.sharers() if types.get(client_id) == CONSUME_PASSIVELY)
+
+    def is_popped(self, mq: MessageQueue) -> bool:
+        """Return whether any member pops from a queue, whose offset then moves with each pop."""
+        return any(pops_from(info, mq) for info in self.running.values())
+
+    def _type_at_brokers(self) -> str | None:
+        return agreed(found.consume_type for found in self.connections.values() if found is not None)
 
     @property
     def settings(self) -> Mapping[str, MemberSettings]:
@@ -218,9 +252,8 @@ class GroupFacts(Struct, frozen=True):
             self.is_online
             and (live is None or not live.silent_brokers)
             and not self.silent
-            and not self.is_broadcasting
-            and not self.is_popping
-            and bool(self.members)
+            and not self.broadcasting()
+            and bool(self.sharers())
             and self.holders() == {member.client_id for member in self.members}
         )
 

@@ -111,6 +111,19 @@ class Finding(Struct, frozen=True):
         """What identifies it among a group's findings, in another look too."""
         return self.code, self.symptom.key
 
+    @property
+    def fact(self) -> tuple[str, ...]:
+        """What is the same in all groups for a fact about a broker; other findings have a next command of their own."""
+        return self.code, self.severity, self.sentence, self.symptom.next_command or self.group
+
+
+def by_fact(findings: Iterable[Finding]) -> dict[tuple[str, ...], list[Finding]]:
+    """Return the findings of all groups by fact: a fact about a broker has one for each group that it concerns."""
+    facts: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        facts.setdefault(finding.fact, []).append(finding)
+    return facts
+
 
 class Check(Struct, frozen=True):
     """One check. Calling it with a group's facts returns its findings.

@@ -39,6 +39,7 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         snapshot=make_snapshot(progress, reading, details.configs, None),
         dead_letter_count=details.dead_letter_count,
         last_dead_letter_at_ms=details.last_dead_letter_at_ms,
+        closed_letter_brokers=details.closed_letter_brokers,
         retry_places=details.retry_places,
         broker_versions={name: view.version for name, view in reading.views.items()},
         closed_brokers=reading.closed_brokers(),

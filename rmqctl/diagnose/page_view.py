@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.text.times import iso_time
 from rmqctl.text.words import counted, listed
 
-from .finding import SEVERITIES, Check, Finding, Need, Severity
+from .finding import SEVERITIES, Check, Finding, Need, Severity, by_fact
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis, DiagnosisRound
@@ -37,11 +37,12 @@ class EvidenceRow(Struct, frozen=True):
 
 
 class FindingPart(Struct, frozen=True):
-    """One finding; `more_count` facts of its evidence are left out."""
+    """One finding; `more_count` facts of its evidence are left out. `groups` are those that share it."""
 
     finding: Finding
     evidence: tuple[EvidenceRow, ...]
     more_count: int
+    groups: tuple[str, ...] = ()
 
 
 class CodePart(Struct, frozen=True):
@@ -71,7 +72,10 @@ class ClockRow(Struct, frozen=True):
 
 
 class GroupPart(Struct, frozen=True):
-    """One group's section. `is_whole`: nothing failed. `is_clear`: also without findings and unknown values."""
+    """One group's section. `is_whole`: nothing failed. `is_clear`: also without findings and unknown values.
+
+    `shared_codes` are the findings that are shown once for several groups.
+    """
 
     group: str
     state: GroupState
@@ -81,6 +85,7 @@ class GroupPart(Struct, frozen=True):
     is_whole: bool
     hidden_count: int
     codes: tuple[CodePart, ...]
+    shared_codes: tuple[str, ...]
     unknown: tuple[UnknownPart, ...]
     unconfirmed_codes: tuple[str, ...]
     passed_codes: tuple[str, ...]
@@ -105,7 +110,10 @@ class OverviewRow(Struct, frozen=True):
 
 
 class PageView(Struct, frozen=True):
-    """A whole page. `scope` are sentences on the extent of the diagnosis; `rest` on groups without a section."""
+    """A whole page. `scope` are sentences on the extent of the diagnosis; `rest` on groups without a section.
+
+    `shared` are facts about brokers that are findings of several groups.
+    """
 
     title: str
     version: str
@@ -113,6 +121,7 @@ class PageView(Struct, frozen=True):
     counts: Mapping[str, int]
     verdict: str
     is_clear: bool
+    shared: tuple[CodePart, ...]
     overview: tuple[OverviewRow, ...]
     rest: tuple[str, ...]
     sections: tuple[GroupPart, ...]
@@ -131,14 +140,20 @@ def make_view(
     `is_shown` selects the findings to show; others are only counted. `failures` are those of the whole run.
     """
     shown = {one.facts.group: [each for each in one.findings if is_shown(each)] for one in found.diagnoses}
-    ordered = sorted(found.diagnoses, key=lambda one: _badness(one, shown[one.facts.group]))
-    with_findings = [one for one in ordered if shown[one.facts.group]]
+    shared = {
+        fact: alike
+        for fact, alike in by_fact(each for some in shown.values() for each in some).items()
+        if len(alike) > 1
+    }
+    own = {group: [each for each in some if each.fact not in shared] for group, some in shown.items()}
+    ordered = sorted(found.diagnoses, key=lambda one: _badness(one, own[one.facts.group]))
+    with_findings = [one for one in ordered if own[one.facts.group]]
     chosen = (ordered if len(ordered) <= _FEW_GROUPS else with_findings)[:_MOST_SECTIONS]
     maker = _Sections(checks, len(chosen), is_whole=not failures)
-    sections = tuple(maker.make(one, shown[one.facts.group]) for one in chosen)
+    sections = tuple(maker.make(one, shown[one.facts.group], own[one.facts.group]) for one in chosen)
     places = {part.group: number for number, part in enumerate(sections, 1)}
-    every = [finding for one in found.diagnoses for finding in one.findings]
-    hidden_count = len(every) - sum(map(len, shown.values()))
+    every = [alike[0] for alike in by_fact(each for one in found.diagnoses for each in one.findings).values()]
+    hidden_count = sum(not is_shown(each) for each in every)
     groups = [one.facts.group for one in found.diagnoses]
     names = listed(groups) if len(groups) <= _MOST_NAMES else counted(len(groups), "group")
     others = [one for one in ordered if one.facts.group not in places]
@@ -149,11 +164,12 @@ def make_view(
         counts=_counts(every),
         verdict=_verdict(found, hidden_count, is_whole=not failures),
         is_clear=bool(sections) and all(part.is_clear for part in sections) and not others,
+        shared=_Sections(checks, 1, is_whole=not failures).shared(shared.values(), found),
         overview=tuple(
             OverviewRow(
                 one.facts.group,
                 _counts(one.findings),
-                shown[one.facts.group][0],
+                own[one.facts.group][0],
                 bool(one.unknown),
                 places.get(one.facts.group),
             )
@@ -161,7 +177,7 @@ def make_view(
         )
         if len(found.diagnoses) > 1
         else (),
-        rest=tuple(_rest(others, shown)),
+        rest=tuple(_rest(others, shown, own)),
         sections=sections,
         unknown=_unknown(others, checks),
         failures=tuple(failures[:_MOST_FAILURES]),
@@ -187,6 +203,8 @@ def _extent(found: DiagnosisRound, checks: Sequence[Check]) -> list[str]:
     first, last = _time(min(times)), _time(max(times))
     when = first if first == last else f"{first} to {last}"
     said = [f"{counted(len(times), 'group')}, {counted(len(checks), 'check')}; read {when}."]
+    if found.unread:
+        said.append(f"{counted(len(found.unread), 'group', 'was')} not read: {listed(found.unread)}.")
     if sampled_s := max(one.facts.sampled_s for one in found.diagnoses):
         said.append(f"Watched for {sampled_s:g} s.")
     if again := sum(one.looks > 1 for one in found.diagnoses):
@@ -206,12 +224,19 @@ def _verdict(found: DiagnosisRound, hidden_count: int, *, is_whole: bool) -> str
     return " ".join(parts)
 
 
-def _rest(others: Sequence[Diagnosis], shown: Mapping[str, Sequence[Finding]]) -> list[str]:
+def _rest(
+    others: Sequence[Diagnosis], shown: Mapping[str, Sequence[Finding]], own: Mapping[str, Sequence[Finding]]
+) -> list[str]:
     quiet = [one for one in others if not shown[one.facts.group]]
+    sharing_count = sum(bool(shown[one.facts.group]) and not own[one.facts.group] for one in others)
     clean = [one for one in quiet if not one.findings]
     partial = [one for one in clean if one.unknown]
     said = [
-        (len(others) - len(quiet), "with findings but without a section here: see rmqctl diagnose GROUP"),
+        (
+            len(others) - len(quiet) - sharing_count,
+            "with findings but without a section here: see rmqctl diagnose GROUP",
+        ),
+        (sharing_count, "with only findings that several groups share"),
         (len(clean), f"without findings, {len(partial)} of them with unknown values"),
         (len(quiet) - len(clean), "with findings of lower severity only (--severity)"),
     ]
@@ -242,8 +267,15 @@ class _Sections:
         self._finding_count, self._evidence_count = max(5, 200 // count), max(5, 40 // count)
         self._clock_count = max(10, 100 // count)
 
-    def make(self, one: Diagnosis, shown: Sequence[Finding]) -> GroupPart:
-        """Return one group's section with the findings to show."""
+    def shared(self, facts: Iterable[Sequence[Finding]], found: DiagnosisRound) -> tuple[CodePart, ...]:
+        """Return facts about brokers once, the worst first, each with its groups."""
+        read_at_ms = {one.facts.group: one.facts.at_ms for one in found.diagnoses}
+        groups = {alike[0].fact: tuple(each.group for each in alike) for alike in facts}
+        findings = sorted((alike[0] for alike in facts), key=lambda each: SEVERITIES.index(each.severity))
+        return self._codes(findings, max(read_at_ms.values(), default=0), groups)
+
+    def make(self, one: Diagnosis, shown: Sequence[Finding], own: Sequence[Finding]) -> GroupPart:
+        """Return one group's section with the findings to show; `own` are those that no other group shares."""
         facts = one.facts
         lag, lag_more = make_lag(facts, self._room)
         clocks = facts.clocks.every()
@@ -258,7 +290,8 @@ class _Sections:
             is_clear=self._is_whole and not (one.findings or one.unknown or one.passed_codes),
             is_whole=self._is_whole,
             hidden_count=len(one.findings) - len(shown),
-            codes=self._codes(shown, facts.at_ms),
+            codes=self._codes(own, facts.at_ms),
+            shared_codes=tuple(dict.fromkeys(each.code for each in shown if each not in own)),
             unknown=_unknown([one], self._checks),
             unconfirmed_codes=tuple(sorted({each.code for each in one.findings if not each.is_confirmed})),
             passed_codes=one.passed_codes,
@@ -266,7 +299,7 @@ class _Sections:
             lag=tuple(lag),
             lag_more=lag_more,
             dead_letter_count=facts.dead_letter_count,
-            is_popping=facts.is_popping,
+            is_popping=bool(facts.popping()),
             clocks=tuple(
                 ClockRow(kind.lower(), name, clock_words(clocks[kind, name]))
                 for kind, name in order[: self._clock_count]
@@ -278,7 +311,9 @@ class _Sections:
             },
         )
 
-    def _codes(self, findings: Sequence[Finding], at_ms: int) -> tuple[CodePart, ...]:
+    def _codes(
+        self, findings: Sequence[Finding], at_ms: int, groups: Mapping[tuple[str, ...], tuple[str, ...]] = {}
+    ) -> tuple[CodePart, ...]:
         """Return findings by severity and code, in the order of findings."""
         by_code: dict[tuple[Severity, str], list[Finding]] = {}
         for finding in findings:
@@ -289,13 +324,13 @@ class _Sections:
             CodePart(
                 checks[code],
                 severity,
-                tuple(self._finding(each, at_ms) for each in alike[:most]),
+                tuple(self._finding(each, at_ms, groups.get(each.fact, ())) for each in alike[:most]),
                 max(0, len(alike) - most),
             )
             for (severity, code), alike in by_code.items()
         )
 
-    def _finding(self, finding: Finding, at_ms: int) -> FindingPart:
+    def _finding(self, finding: Finding, at_ms: int, groups: tuple[str, ...]) -> FindingPart:
         evidence = finding.symptom.evidence
         rows = tuple(
             EvidenceRow(
@@ -303,7 +338,7 @@ class _Sections:
             )
             for fact in evidence[: self._evidence_count]
         )
-        return FindingPart(finding, rows, len(evidence) - len(rows))
+        return FindingPart(finding, rows, len(evidence) - len(rows), groups)
 
 
 def _value(value: object) -> str:

@@ -58,7 +58,7 @@ def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> GroupLi
                 raise UsageError(f"{name(warning)} must warn before {critical} fails.")
         return None if found == Threshold() else found
 
-    severities = SeverityThreshold(severity("warn-severity"), severity("no-severity"))
+    severities = SeverityThreshold(severity("warn-severity"), severity("fail-on"))
     window_ms, stable_for_ms = duration_ms("dlq-window"), duration_ms("stable-for")
     return GroupLimits(
         lag=threshold(number, "warn-lag", "max-lag"),
@@ -73,9 +73,10 @@ def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> GroupLi
 
 LIMIT_KEYS = (
     "max-lag", "warn-lag", "max-time-lag", "warn-time-lag", "min-members", "warn-members", "max-dlq-growth",
-    "warn-dlq-growth", "dlq-window", "no-severity", "warn-severity", "stable-for",
+    "warn-dlq-growth", "dlq-window", "fail-on", "warn-severity", "stable-for",
 )  # fmt: skip
 _KEYS = ("group", "topic", "context", *LIMIT_KEYS)
+_FORMER_KEYS = {"no-severity": "fail-on"}
 
 
 def parse_estate(data: bytes, file: str) -> list[EstateEntry]:
@@ -90,10 +91,12 @@ def parse_estate(data: bytes, file: str) -> list[EstateEntry]:
         raise UsageError(f"{file}: defaults must be a table, and check an array of tables.", hint=_EXAMPLE)
     if not tables:
         raise UsageError(f"{file} has no checks.", hint=_EXAMPLE)
+    defaults = _renamed(defaults, f"defaults of {file}")
     _require_keys(defaults, _KEYS[1:], f"defaults of {file}")
     entries: dict[tuple[str | None, str, tuple[str, ...]], EstateEntry] = {}
     for index, table in enumerate(tables, start=1):
         where = f"check {index} of {file}"
+        table = _renamed(table, where)
         _require_keys(table, _KEYS, where)
         for entry in _entries({**defaults, **table}, where):
             key = entry.context, entry.target.group, entry.target.topics
@@ -125,6 +128,14 @@ def _names(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise UsageError(f"{where}: {key} must be a name, or a list of names.")
     return tuple(names)
+
+
+def _renamed(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a table with the names that its keys have today."""
+    for former, key in _FORMER_KEYS.items():
+        if former in table and key in table:
+            raise UsageError(f"{where} has both {key} and its former name {former}.", hint=f"Remove {former}.")
+    return {_FORMER_KEYS.get(key, key): value for key, value in table.items()}
 
 
 def _require_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:

@@ -209,8 +209,8 @@ async def _diagnose(
             failed |= {(group, topics): error for group in groups}
             continue
         ok |= {(one.facts.group, topics): one for one in look.diagnoses}
-        errors = {failure.what: failure.error for failure in look.failures}
-        failed |= {(group, topics): errors[f"group {group}"] for group in groups if (group, topics) not in ok}
+        failed |= {(group, topics): error for group, error in look.unread.items()}
+        # Each of these groups has a result of its own.
         failures += [failure for failure in look.failures if failure.what not in {f"group {name}" for name in groups}]
     return Answers(ok, failed)
 

@@ -253,6 +253,10 @@ class Deadline:
         self.is_open_ended = open_ended
         self._at_s = math.inf if open_ended else clock.monotonic_s() + seconds
 
+    def extend(self, seconds: float) -> None:
+        """Leave out a wait on purpose, for example between two readings: the deadline is for the work."""
+        self._at_s += seconds
+
     def remaining_s(self) -> float:
         """Return the time left, 0 after the deadline."""
         return max(0.0, self._at_s - self.clock.monotonic_s())

@@ -53,6 +53,7 @@ async def watch_members(
     """
     gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for member in members for address in member.addresses}
     until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
+    client.deadline.extend(PROBE_S if is_probe else 0.0)
     turns = _Turns(max(_OFTEN_AT_ONCE, len(members) // _CHANCES))
 
     async def watch(member: WatchedMember) -> tuple[RunningInfo, ...]:

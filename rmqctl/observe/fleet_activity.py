@@ -17,6 +17,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.member_settings import pops
 from rmqctl.rules.time_lag import Anchor
 
 from .group_sampler import GroupSampler, MembersSample
@@ -87,7 +88,8 @@ class ActivityReader:
         clock = self._client.clock
         sampler = GroupSampler(self._client, group, known.brokers, self._pace, self._find_proxies)
         members = await sampler.sample_members(with_queues=with_queues)
-        is_pulled = not (members.is_popping or members.is_broadcasting)
+        is_popped = members.is_popping or any(map(pops, members.running.values()))
+        is_pulled = not (is_popped or members.is_broadcasting)
         in_flight = await self._ask_in_flight(group, known) if is_pulled else None
         anchors = {mq: anchor for mq, anchor in before.anchors.items() if mq in known.lagging}
         if with_ages:

@@ -21,7 +21,7 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, CONSUME_POP, GO, GroupConnections, GroupState, Proxies, RunningInfo
+from rmqctl.model.group import CONSUME_POP, GO, GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -30,6 +30,7 @@ from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
+from rmqctl.rules.member_settings import is_broadcasting_group, is_only_pulled, pops_from
 
 from .pace import Pace
 
@@ -92,9 +93,8 @@ class MembersSample(Struct, frozen=True):
 
     def is_popped(self, mq: MessageQueue) -> bool:
         """Return whether the queue is consumed by POP."""
-        # A popping client may hold all queues of a broker together, as queue -1.
-        popped = {mq, mq._replace(queue_id=-1)}
-        return self.is_popping or any(popped & each.pop_unacked.keys() for each in self.running.values())
+        running = self.running.values()
+        return any(pops_from(each, mq) for each in running) or (self.is_popping and not is_only_pulled(running, mq))
 
 
 class GroupSampler:
@@ -180,7 +180,7 @@ class GroupSampler:
             running=reported.ok,
             unowned=unowned,
             is_popping=any(each.consume_type == CONSUME_POP for each in found),
-            is_broadcasting=any(each.message_model == BROADCASTING for each in found),
+            is_broadcasting=is_broadcasting_group(reported.ok.values(), (each.message_model for each in found)),
             forgetful=_forgetful(found),
             subscribed=frozenset(subscribed),
             knows_topics=bool(through) and unseen is None and len(reported.ok) == len(through),

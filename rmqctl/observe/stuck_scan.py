@@ -15,12 +15,12 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueueInfo, RunningInfo
+from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, GO, ProcessQueueInfo, RunningInfo
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.holder_report import HolderReport, holder_of, report_of
+from rmqctl.rules.holder_report import Holder, HolderReport, holder_of, report_of
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.message_filters import sql92
 from rmqctl.rules.message_filters.tags import has_tag
@@ -29,7 +29,6 @@ from rmqctl.rules.progress import compute_progress
 from rmqctl.rules.retry_places import RetryHindrance, blocks_retries
 from rmqctl.rules.stuck_queues import (
     DEFAULT_OLDER_THAN_MS,
-    Holder,
     Motion,
     Position,
     PositionPair,
@@ -123,6 +122,7 @@ async def scan_group(
 
 
 async def _wait(client: Client, began_s: float, until_s: float, on_wait: Callable[[float, float], None]) -> None:
+    client.deadline.extend(max(0.0, began_s + until_s - client.clock.monotonic_s()))
     while (passed_s := client.clock.monotonic_s() - began_s) < until_s:
         on_wait(passed_s, until_s)
         await pause(client.clock, min(1.0, until_s - passed_s))
@@ -160,7 +160,9 @@ async def conclude_scans(
         places = await fetch_retry_places(client, group, brokers)
         hindrances = {name: found for name in brokers if (found := blocks_retries(places, name)) is not None}
     closed = await _closed_brokers(client, group, last) if Motion.IDLES in still.values() else frozenset[str]()
+    # A broker keeps the type of the last heartbeat; members may differ.
     types = {each.consume_type for each in last.reading.connections()}
+    types |= {info.properties.get("PROP_CONSUME_TYPE", "") for info in last.reading.running.ok.values()}
     pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
     queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
     unknown: dict[int, GroupScan] = {}
@@ -236,6 +238,11 @@ async def _closed_brokers(client: Client, group: str, last: GroupScan) -> frozen
         for name, table in configs.ok.items()
         if (config := table.get(group)) is not None and not config.consume_enable
     )
+
+
+def _go_members(last: GroupScan) -> frozenset[str]:
+    every = (member for connection in last.reading.connections() for member in connection.members)
+    return frozenset(member.client_id for member in every if member.language == GO)
 
 
 def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str | None]]:
@@ -314,6 +321,7 @@ def _facts(
         hides_pops=hides_pops,
         head_age_ms=_age_ms(client, row, watched.last.held, message),
         is_wanted=None if message is None else _passes(report, mq, message),
+        commits_filtered=report is None or report.client_id not in _go_members(last),
         can_pull=can_pull,
         retry_hindrance=hindrance,
     )

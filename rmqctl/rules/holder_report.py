@@ -10,7 +10,40 @@ from rmqctl.model.queue import MessageQueue
 from .flow_control import FlowLimits, flow_limits
 from .head_notes import head_for_ms
 from .member_settings import MemberSettings, member_settings
-from .stuck_queues import Holder
+
+
+class Holder(Struct, frozen=True):
+    """The member that holds a queue; None means unknown.
+
+    `now_ms` is the least time of its clock at the last sample. `held_count` counts all queues that it holds.
+    `busy_count` of its `thread_count` threads are in the listener, each with at most `batch_size` messages;
+    `in_hand_count` messages of all its queues are in flight. `average_ms` is the topic's average time in the listener.
+    `head_for_ms` is how long the listener has had the head, by the member's own report.
+    """
+
+    client_id: str
+    now_ms: int | None = None
+    is_orderly: bool | None = None
+    held_count: int = 1
+    thread_count: int | None = None
+    busy_count: int | None = None
+    batch_size: int | None = None
+    average_ms: float = 0.0
+    in_hand_count: int = 0
+    failed_tps: float = 0.0
+    head_for_ms: int | None = None
+    limits: FlowLimits = FlowLimits()
+
+    @property
+    def listening_max(self) -> int | None:
+        """The largest number of messages that are in the listener, None when unknown."""
+        busy_count, size = self.busy_count, self.batch_size
+        return None if busy_count is None or size is None else busy_count * size
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether all of its threads are in the listener, as far as it reports them."""
+        return bool(self.thread_count) and self.busy_count is not None and self.busy_count >= (self.thread_count or 0)
 
 
 class HolderReport(Struct, frozen=True):

@@ -1,10 +1,21 @@
-"""The meaning of a member's own settings, which override the group's configuration on the brokers."""
+"""What members report about themselves: their settings, and whether they pop, pull or broadcast.
+
+Their settings override the group's configuration on the brokers. Their modes can be mixed, and a broker keeps only that
+of the last heartbeat. A member pops if it leaves the allocation to the brokers (clientRebalance=false), from the topics
+that setConsumeMode has set to POP; one that consumes in order or broadcasts never pops
+(DefaultMQPushConsumerImpl.clientRebalance). Members that pop still pull the group's retry topic.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
 from msgspec import Struct
 
-from rmqctl.model.group import RunningInfo
+from rmqctl.model.group import BROADCASTING, CONSUME_POP, RunningInfo
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
 
 # Integer.MAX_VALUE: the default retry limit of orderly members.
 NO_LIMIT = 2**31 - 1
@@ -75,3 +86,86 @@ def _minutes_ms(text: str | None) -> int | None:
     except ValueError:
         return None
     return round(minutes * 60_000) if 0 <= minutes < 1e9 else None
+
+
+def pulled_queues(info: RunningInfo) -> frozenset[MessageQueue]:
+    """Return the queues that a member pulls, without those that it is giving up."""
+    return frozenset(mq for mq, held in info.process_queues.items() if not held.dropped)
+
+
+def pops_from(info: RunningInfo, mq: MessageQueue) -> bool:
+    """Return whether a member reports that it pops from a queue."""
+    # Brokers assign all queues that they have of a topic together, as queue -1.
+    return mq in info.pop_unacked or mq._replace(queue_id=-1) in info.pop_unacked
+
+
+def is_only_pulled(running: Iterable[RunningInfo], mq: MessageQueue) -> bool:
+    """Return whether a member reports that it pulls a queue, and none that it pops from it."""
+    every = list(running)
+    return any(mq in pulled_queues(info) for info in every) and not any(pops_from(info, mq) for info in every)
+
+
+def pops(info: RunningInfo, at_brokers: str | None = None) -> bool:
+    """Return whether a member pops from any queue.
+
+    `at_brokers` is the type that brokers report for the group: it counts only for a member that reports none.
+    """
+    is_pop = (info.properties.get("PROP_CONSUME_TYPE") or at_brokers) == CONSUME_POP
+    return bool(info.pop_unacked) or (is_pop and not _holds_topics(info))
+
+
+def pulls(info: RunningInfo, at_brokers: str | None = None) -> bool:
+    """Return whether a member pulls queues of any topic but the retry topic, or would if it had a share.
+
+    One that leaves the allocation to the brokers and has no queue does neither: its mode is not known yet.
+    `at_brokers` as for pops().
+    """
+    if _holds_topics(info):
+        return True
+    is_assigned = (
+        info.properties.get("clientRebalance", "").lower() == "false"
+        and not broadcasts(info)
+        and member_settings(info).is_orderly is not True
+    )
+    return not is_assigned and not pops(info, at_brokers)
+
+
+def _holds_topics(info: RunningInfo) -> bool:
+    return any(not mq.topic.startswith(RETRY_PREFIX) for mq in pulled_queues(info))
+
+
+def broadcasts(info: RunningInfo) -> bool:
+    """Return whether a member broadcasts, by its own report."""
+    return info.properties.get("messageModel") == BROADCASTING
+
+
+def is_broadcasting_group(running: Iterable[RunningInfo], at_brokers: Iterable[str]) -> bool:
+    """Return whether all members that report their message model broadcast; if none does, whether a broker says so."""
+    reported = {model for info in running if (model := info.properties.get("messageModel"))}
+    return reported == {BROADCASTING} if reported else BROADCASTING in at_brokers
+
+
+class BothWays(NamedTuple):
+    """The members that pull a queue, and those that pop from it, in order."""
+
+    pulling: tuple[str, ...]
+    popping: tuple[str, ...]
+
+
+def both_ways(running: Mapping[str, RunningInfo], queues: Iterable[MessageQueue]) -> dict[MessageQueue, BothWays]:
+    """Return the queues that one member pulls and another one pops.
+
+    A broker delivers each message of such a queue both ways, and keeps a single offset, which both overwrite.
+    Broadcasting members do not count: they get every message anyway, and commit nothing.
+    """
+    pulled = {client_id: pulled_queues(info) for client_id, info in sorted(running.items()) if not broadcasts(info)}
+    popping = {client_id: info for client_id, info in sorted(running.items()) if info.pop_unacked}
+    found = {}
+    for mq in queues if popping else ():
+        way = BothWays(
+            tuple(client_id for client_id, held in pulled.items() if mq in held),
+            tuple(client_id for client_id, info in popping.items() if pops_from(info, mq)),
+        )
+        if all(way) and len({*way.pulling, *way.popping}) > 1:
+            found[mq] = way
+    return found

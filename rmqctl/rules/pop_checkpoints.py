@@ -7,6 +7,7 @@ broker joins them and stores unacknowledged messages again (PopReviveService).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -60,7 +61,10 @@ class PoppedRecord(Struct, frozen=True):
 
 
 class UnrevivedRecords(Struct, frozen=True):
-    """Pop records that a broker has not processed: how many, and how long the oldest is overdue at least."""
+    """Pop records behind those that a broker has processed, and how long the oldest redelivery is overdue at least.
+
+    Acknowledgements remain behind the last check point until the broker processes the next one.
+    """
 
     record_count: int = 0
     overdue_ms: int = 0
@@ -108,7 +112,7 @@ class PopRecords:
             for offset in _offsets(record):
                 self._latest[record.t, record.q, offset] = key
         elif tag in (ACK, BATCH_ACK):
-            for offset in record.aol if tag == BATCH_ACK else (record.ao,):
+            for offset in _acknowledged(tag, record):
                 self._acknowledged.add((key, offset))
                 # A change of the invisible time writes a new check point, and then acknowledges the old one.
                 latest = self._latest.get((record.t, record.q, offset), key)
@@ -139,16 +143,35 @@ class PopRecords:
         )  # fmt: skip
 
 
-def due_ms(tag: str | None, body: bytes, stored_at_ms: int) -> int:
-    """Return when a broker has to process a record of its revive queue, epoch ms by its clock.
+def oldest_due_ms(records: Iterable[tuple[str | None, bytes, int]]) -> int | None:
+    """Return when a broker had to process the first check point of these revive records that is not acknowledged.
 
-    Timers deliver a check point shortly before its invisible time is over; without timers it is there since the pop.
+    Each record is a tag, a body and when it was stored, epoch ms by the broker's clock, as are the results; None when
+    nothing has to be redelivered. Timers deliver a check point shortly before its invisible time is over; without
+    timers it is there since the pop. Acknowledgements follow their check point. The broker skips invalid records.
     """
-    try:
-        record = msgspec.json.decode(body, type=_Record)
-    except ValueError:
-        return stored_at_ms  # the broker skips it
-    return max(stored_at_ms, record.pt + record.it) if tag == CHECK_POINT else stored_at_ms
+    points: dict[tuple[str, _Key], tuple[_Record, int]] = {}
+    acknowledged: set[tuple[str, _Key, int]] = set()
+    for tag, body, stored_at_ms in records:
+        try:
+            record = msgspec.json.decode(body, type=_Record)
+        except ValueError:
+            continue
+        key: _Key = (record.t, record.q, record.so, record.pt)
+        if tag == CHECK_POINT:
+            points[record.c, key] = record, stored_at_ms
+        elif tag in (ACK, BATCH_ACK):
+            acknowledged.update((record.c, key, offset) for offset in _acknowledged(tag, record))
+    due = (
+        max(stored_at_ms, record.pt + record.it)
+        for (group, key), (record, stored_at_ms) in points.items()
+        if any((group, key, offset) not in acknowledged for offset in _offsets(record))
+    )
+    return min(due, default=None)
+
+
+def _acknowledged(tag: str, record: _Record) -> Sequence[int]:
+    return record.aol if tag == BATCH_ACK else (record.ao,)
 
 
 def _offsets(record: _Record) -> list[int]:

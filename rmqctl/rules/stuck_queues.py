@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 
-from .flow_control import FlowControl, FlowLimits, decide
+from .flow_control import FlowControl, decide
+from .holder_report import Holder
 from .member_clock import written_times
 
 # A message in consumption for less is not reported, unless --older-than is lower; mqadmin warns from this age on.
@@ -156,47 +157,14 @@ class PositionPair(Struct, frozen=True):
         return first.locked_at_ms != last.locked_at_ms
 
 
-class Holder(Struct, frozen=True):
-    """The member that holds a queue; None means unknown.
-
-    `now_ms` is the least time of its clock at the last sample. `held_count` counts all queues that it holds.
-    `busy_count` of its `thread_count` threads are in the listener, each with at most `batch_size` messages;
-    `in_hand_count` messages of all its queues are in flight. `average_ms` is the topic's average time in the listener.
-    `head_for_ms` is how long the listener has had the head, by the member's own report.
-    """
-
-    client_id: str
-    now_ms: int | None = None
-    is_orderly: bool | None = None
-    held_count: int = 1
-    thread_count: int | None = None
-    busy_count: int | None = None
-    batch_size: int | None = None
-    average_ms: float = 0.0
-    in_hand_count: int = 0
-    failed_tps: float = 0.0
-    head_for_ms: int | None = None
-    limits: FlowLimits = FlowLimits()
-
-    @property
-    def listening_max(self) -> int | None:
-        """The largest number of messages that are in the listener, None when unknown."""
-        busy_count, size = self.busy_count, self.batch_size
-        return None if busy_count is None or size is None else busy_count * size
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether all of its threads are in the listener, as far as it reports them."""
-        return bool(self.thread_count) and self.busy_count is not None and self.busy_count >= (self.thread_count or 0)
-
-
 class StuckFacts(Struct, frozen=True, kw_only=True):
     """Everything that is known about one queue.
 
     `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head matches the
-    subscription. `can_pull`: the broker allows pulls (consumeEnable). `retry_hindrance` says why failed messages cannot
-    be sent back, None where they can or that was not checked. `is_pop`: members pop; `hides_pops`: the messages that
-    the broker has delivered to them cannot be seen.
+    subscription. `commits_filtered`: the holder commits past messages that do not match; older Go clients do that only
+    with the next message that matches. `can_pull`: the broker allows pulls (consumeEnable). `retry_hindrance` says why
+    failed messages cannot be sent back, None where they can or that was not checked. `is_pop`: members pop;
+    `hides_pops`: the messages that the broker has delivered to them cannot be seen.
     """
 
     watched: PositionPair
@@ -208,6 +176,7 @@ class StuckFacts(Struct, frozen=True, kw_only=True):
     hides_pops: bool = False
     head_age_ms: int | None = None
     is_wanted: bool | None = None
+    commits_filtered: bool = True
     can_pull: bool = True
     retry_hindrance: str | None = None
 
@@ -292,14 +261,37 @@ def _judge_idle(facts: StuckFacts) -> StuckVerdict:
     held, holder = facts.watched.last.held, facts.holder
     if not facts.can_pull:
         return StuckVerdict(StuckReason.PULLS_REFUSED, is_stuck=False)
-    if facts.is_wanted is False:
-        return StuckVerdict(StuckReason.FILTERED, is_stuck=False)
     pulled_ms = None if held is None else held.last_pull_at_ms
-    if holder is not None and holder.now_ms is not None and pulled_ms is not None:
-        if holder.now_ms - pulled_ms > _PULL_OVERDUE_MS:
-            return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
-        return StuckVerdict(StuckReason.PAUSED, is_stuck=False)
-    return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
+    if holder is None or holder.now_ms is None or pulled_ms is None:
+        pull_age_ms = None
+    else:
+        pull_age_ms = holder.now_ms - pulled_ms
+    if pull_age_ms is not None and pull_age_ms > _PULL_OVERDUE_MS:
+        return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
+    if facts.is_wanted is False and (_idle_ms(facts) <= _PULL_OVERDUE_MS or _leaves_uncommitted(facts)):
+        return StuckVerdict(StuckReason.FILTERED, is_stuck=False)
+    return StuckVerdict(StuckReason.NOT_PULLED if pull_age_ms is None else StuckReason.PAUSED, is_stuck=False)
+
+
+def _leaves_uncommitted(facts: StuckFacts) -> bool:
+    """Tell whether the member may have pulled past the next message without a commit. 4.9 reports no pulls."""
+    last = facts.watched.last
+    pulled, offset = last.pull_offset, last.next_offset
+    return not facts.commits_filtered and (pulled is None or offset is None or pulled > offset)
+
+
+def _idle_ms(facts: StuckFacts) -> int:
+    """Return for how long at least the member has had nothing in flight and has not passed the next message.
+
+    A member with nothing in flight passes a message that its filter leaves out as soon as its pull returns. The pull
+    may wait at the broker meanwhile: it returns at a new message only if that passes the filter.
+    """
+    holder, held, watched_ms = facts.holder, facts.watched.last.held, facts.watched.for_ms
+    if holder is None or holder.now_ms is None or held is None:
+        return watched_ms
+    if held.last_consume_at_ms is None or facts.head_age_ms is None:
+        return watched_ms
+    return max(watched_ms, min(holder.now_ms - held.last_consume_at_ms, facts.head_age_ms))
 
 
 def _is_slow(watched: PositionPair) -> bool:

@@ -121,6 +121,13 @@ def _group(
             text = f"Not subscribed to {topic}, so that their share of it is not consumed: {listed(lacking)}."
             yield Concern("NOT_SUBSCRIBED", text)
     yield from _retries(live)
+    popping = sorted(client_id for client_id, member in live.members.items() if member.pops)
+    if popping and not live.is_popping:
+        text = (
+            f"{listed(popping)} {'pops' if len(popping) == 1 else 'pop'}, but members also pull: shares are "
+            "computed as if all of them pulled. A queue that is popped and pulled is consumed twice."
+        )
+        yield Concern("POPS_AND_PULLS", text)
     if live.is_popping and outcome.strategy != "pop-share":
         text = "The members pop: brokers allocate the queues, whatever strategy the members report."
         yield Concern("POPPING", text)

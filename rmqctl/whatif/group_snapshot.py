@@ -20,7 +20,8 @@ ID_LIMIT = 2**31
 class SnapshotMember(Struct, frozen=True):
     """A client of a running group by its own report. `held` are its queues.
 
-    An unreported `strategy` or list of subscribed `topics` has the value None. `pops`: it has popped messages.
+    An unreported `strategy` or list of subscribed `topics` has the value None. `popped` are those that it
+    pops; queue -1 is all that a broker has of a topic. Both `pops` and `pulls` may be true, for different topics.
     """
 
     held: frozenset[MessageQueue]
@@ -28,6 +29,17 @@ class SnapshotMember(Struct, frozen=True):
     topics: frozenset[str] | None
     is_orderly: bool | None
     pops: bool = False
+    pulls: bool = True
+    popped: frozenset[MessageQueue] = frozenset()
+
+    @property
+    def pulled(self) -> frozenset[MessageQueue]:
+        """The queues that the client pulls."""
+        return self.held - self.popped
+
+    def may_pull(self, topic: str) -> bool:
+        """Tell whether the client may subscribe to a topic, and does not pop from it."""
+        return self.may_want(topic) and all(mq.topic != topic for mq in self.popped)
 
     def may_want(self, topic: str) -> bool:
         """Tell whether the client subscribes to a topic, or may, if it does not report its topics."""
@@ -61,7 +73,9 @@ class LiveGroup(Struct, frozen=True):
 
     @property
     def is_popping(self) -> bool:
-        """Whether members pop, so that brokers allocate the queues."""
+        """Whether all members pop, as far as they report it, so that brokers allocate the queues."""
+        if any(member.pulls for member in self.members.values()):
+            return False
         return self.consume_type == CONSUME_POP or any(member.pops for member in self.members.values())
 
     def is_wanted(self, topic: str) -> bool:
@@ -75,10 +89,10 @@ class LiveGroup(Struct, frozen=True):
 
     @property
     def strategies(self) -> frozenset[str]:
-        """The strategies that members report; empty when brokers allocate for them."""
-        if self.is_popping:
-            return frozenset()
-        return frozenset(member.strategy for member in self.members.values() if member.strategy is not None)
+        """The strategies of members that pull; brokers allocate queues for the others."""
+        return frozenset(
+            member.strategy for member in self.members.values() if member.pulls and member.strategy is not None
+        )
 
 
 class GroupSnapshot(Struct, frozen=True):

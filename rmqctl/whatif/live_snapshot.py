@@ -25,6 +25,7 @@ from rmqctl.net.clock import pause
 from rmqctl.protocol import bodies, group_bodies, headers
 from rmqctl.rules.group_state import agreed
 from rmqctl.rules.group_views import strategy_name
+from rmqctl.rules.member_settings import pops, pulled_queues, pulls
 
 from .group_snapshot import GroupSnapshot, LiveGroup, SnapshotMember
 from .outcome import UnknownWork, Work
@@ -87,7 +88,7 @@ def make_snapshot(
     reasons += [Unknown.BROKER_NOT_REGISTERED for topic in shared if reading.routes[topic].missing]
     live = LiveGroup(
         group=progress.group,
-        members={client_id: _member(info) for client_id, info in reading.running.ok.items()},
+        members={client_id: _member(info, progress.consume_type) for client_id, info in reading.running.ok.items()},
         silent=tuple(sorted(reading.running.failed)),
         views=views,
         progress={row.mq: row for row in progress.rows},
@@ -150,15 +151,16 @@ def _strangers(queues: Sequence[MessageQueue], views: Mapping[str, Sequence[str]
     return strangers
 
 
-def _member(info: RunningInfo) -> SnapshotMember:
-    held = {mq for mq, process_queue in info.process_queues.items() if not process_queue.dropped}
+def _member(info: RunningInfo, consume_type: str | None) -> SnapshotMember:
     orderly = info.properties.get("PROP_CONSUMEORDERLY")
     return SnapshotMember(
-        held=frozenset(held | set(info.pop_unacked)),
+        held=pulled_queues(info) | info.pop_unacked.keys(),
         strategy=strategy_name(info),
         topics=frozenset(item.topic for item in info.subscriptions) or None,
         is_orderly=None if orderly is None else orderly.lower() == "true",
-        pops=bool(info.pop_unacked),
+        pops=pops(info, consume_type),
+        pulls=pulls(info, consume_type),
+        popped=frozenset(info.pop_unacked),
     )
 
 
@@ -187,6 +189,7 @@ async def measure_rates(
     """Return messages per second by queue, from samples `sample_s` apart (None for 0 s), and the failures."""
     if sample_s <= 0:
         return None, []
+    client.deadline.extend(sample_s)
     places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in brokers})
 
     async def measure(place: tuple[str, str]) -> dict[MessageQueue, float]:

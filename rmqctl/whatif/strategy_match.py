@@ -42,11 +42,19 @@ def compare_with_real(
         return None
 
     def differing(shares: Mapping[str, list[MessageQueue]]) -> list[str]:
+        if live.is_popping:
+            return [
+                client_id
+                for client_id, member in live.members.items()
+                if {mq for mq in member.held if mq.topic in topics}
+                != {mq for mq in shares.get(client_id, ()) if member.may_want(mq.topic)}
+            ]
         return [
             client_id
             for client_id, member in live.members.items()
-            if {mq for mq in member.held if mq.topic in topics}
-            != {mq for mq in shares.get(client_id, ()) if member.may_want(mq.topic)}
+            if member.pulls
+            and {mq for mq in member.pulled if mq.topic in topics}
+            != {mq for mq in shares.get(client_id, ()) if member.may_pull(mq.topic)}
         ]
 
     topics = {topic for topic in snapshot.topics if live.is_wanted(topic)}
@@ -67,5 +75,6 @@ def compare_with_real(
     if expected is None:
         return StrategyMatch(None, (), tuple(matching))
     others = tuple(differing(expected))
-    is_whole = not live.silent and live.members.keys() == set(snapshot.client_ids)
+    compared = {client_id for client_id, member in live.members.items() if member.pulls or live.is_popping}
+    is_whole = not live.silent and compared == set(snapshot.client_ids)
     return StrategyMatch(False if others else True if is_whole else None, others, tuple(matching))

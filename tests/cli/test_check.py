@@ -73,8 +73,9 @@ def _items(result: Result) -> list[dict[str, Any]]:
         ("accounting --max-dlq-growth 0 --dlq-window 1ms", 0, "deadLetters", 0),
         ("warehouse --max-dlq-growth 0", 0, "deadLetters", 0),
         ("warehouse", 0, "severity", 0),
-        ("shipping --no-severity error --warn-severity warning", 1, "severity", None),
-        ("shipping --no-severity warning", 2, "severity", None),
+        ("shipping", 2, "severity", None),
+        ("shipping --warn-severity error", 1, "severity", None),
+        ("shipping --fail-on warning", 2, "severity", None),
         ("nosuch --max-lag 0", 3, "reading", None),
         ("nosuch-* --max-lag 0", 3, "reading", None),
         ("nosuch --max-dlq-growth 0", 3, "reading", None),
@@ -82,7 +83,7 @@ def _items(result: Result) -> list[dict[str, Any]]:
         ("warehouse --topic nosuch --max-lag 0", 3, "reading", None),
         # Of the groups that a pattern matches, those that consume the topic are checked.
         ("* --topic parcels --max-lag 199", 2, "lag", 200),
-        ("* --topic parcels", 0, "severity", None),
+        ("* --topic parcels", 2, "severity", None),
         ("* --topic nosuch --max-lag 0", 3, "reading", None),
     ],
 )
@@ -166,6 +167,15 @@ def test_junit_gets_a_case_for_each_limit(check: Any) -> None:
     assert (cases[("warehouse", "lag")], cases[("nosuch", "reading")]) == ("system-out", "error")
 
 
+def test_a_warning_is_no_failure_of_junit_and_is_said_in_its_case(check: Any) -> None:
+    result = check("shipping", "--warn-lag", "5", "-o", "junit")
+    top = ElementTree.fromstring(result.out)
+    assert (result.code, [top.get(name) for name in ("tests", "failures", "errors")]) == (1, ["1", "0", "0"])
+    assert [(said.tag, (said.text or "").split(":")[0]) for said in top.iter() if said.text and said.text.strip()] == [
+        ("system-out", "WARNING")
+    ]
+
+
 def test_a_file_is_replaced_and_the_terminal_gets_text(check: Any, tmp_path: Path) -> None:
     file = tmp_path / "out.xml"
     file.write_text("old")
@@ -232,7 +242,7 @@ def test_a_file_checks_an_estate_of_several_clusters(
         "G --max-lag x",
         "G --max-lag -1",
         "G --max-time-lag 5",
-        "G --no-severity bad",
+        "G --fail-on bad",
         "G --max-lag 5 --warn-lag 6",
         "G --stable-for 1m --wait 30s",
         "G --every 0s",

@@ -22,7 +22,7 @@ from rmqctl.cli.completion import table as completion_table
 from rmqctl.cli.completion.scripts import FILE_NAMES, SCRIPTS
 from rmqctl.cli.completion.words import FILES, complete
 from rmqctl.cli.names_cache import cache_folder, read_names, remember_names
-from rmqctl.cli.registry import COMMANDS
+from rmqctl.cli.registry import ALIASES, COMMANDS
 from tests.admin.cluster import BrokerState, Cluster, Queue
 from tests.cli.scripted_server import served
 
@@ -103,7 +103,7 @@ def test_there_is_none_for_other_shells(capsys: Captured) -> None:
         (["sandbox", "fault", "answer", "SEND_BATCH"], ["SEND_BATCH_MESSAGE"]),
         (["offset", "show", "-h"], ["-h"]),
         (["offset", "show", "--", "--on"], []),
-        ([], [*dict.fromkeys(words.split()[0] for words in COMMANDS)]),
+        ([], [*dict.fromkeys(words.split()[0] for words in (*COMMANDS, *ALIASES))]),
     ],
 )
 def test_words_that_need_no_cluster(words: list[str], offered: list[str]) -> None:

@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 
 from rmqctl.cli.diagnose import run as diagnose
+from rmqctl.cli.diagnose.page import render_page
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.render import render
-from rmqctl.diagnose.diagnosis import DiagnosisRound, compare_rounds
+from rmqctl.diagnose.diagnosis import DiagnosisRound, compare_rounds, diagnose_groups
 from rmqctl.diagnose.finding import Severity
 from rmqctl.diagnose.table import CHECKS
+from rmqctl.protocol.codes import RequestCode as Q
 from tests.admin.cluster import HOUR_MS
 from tests.cli.calls import call
+from tests.cli.group.groups import ask
 from tests.cli.output.test_rich_table import _on_a_terminal
 from tests.cli.scripted_server import Serve, served
-from tests.diagnose.groups import at_a, healthy, look, member, members, sick
+from tests.diagnose.groups import at_a, both, healthy, look, member, members, second_group, sick
 from tests.schemas import check_document
-from tests.scripted_peer import SILENCE
+from tests.scripted_peer import SILENCE, Late
 
 Captured = pytest.CaptureFixture[str]
 
@@ -49,8 +52,9 @@ def _moving() -> DiagnosisRound:
         _moving(),
         compare_rounds(_moving(), look(healthy())),
         look(sick(members(c1=member(), c2=member("b0", "b1", skew_ms=HOUR_MS)))),
+        look(healthy(), "G", "nosuch"),
     ],
-    ids=["healthy", "silent", "no configuration", "one look", "passed", "clocks"],
+    ids=["healthy", "silent", "no configuration", "one look", "passed", "clocks", "not read"],
 )
 def test_documents_are_as_their_schema_says_and_every_null_has_its_reason(
     found: DiagnosisRound, capsys: Captured
@@ -74,6 +78,50 @@ def test_where_clocks_are_is_said_when_one_of_them_is_off(capsys: Captured) -> N
     _, out, err = _show(look(sick(off)), capsys)
     assert "c2" in out
     assert "broker-a +0.000 s ± 1 ms, broker-b +0.000 s ± 1 ms, c1 -5.001 s to +" in err
+
+
+def test_a_fact_about_a_broker_is_one_row_and_an_item_of_each_group(capsys: Captured) -> None:
+    found = look(sick(both(second_group, at_a(lambda broker: setattr(broker, "skew_ms", -90_000)))), "*")
+    capsys.readouterr()
+    listing = diagnose.to_listing(found, CHECKS, is_many=True)
+    render(listing, Display(format="plain"))
+    told = capsys.readouterr()
+    assert [line.split()[:4] for line in told.out.splitlines()[1:]] == [["WARNING", "CLK001", "2", "groups"]]
+    assert "1 WARNING in 2 groups" in told.err
+    render(listing, Display(format="json"))
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [(each["code"], each["group"]) for each in items] == [("CLK001", "G"), ("CLK001", "H")]
+
+
+def _beyond_the_deadline() -> DiagnosisRound:
+    """Look at 30 groups of a cluster that answers too slowly for all of them."""
+    cluster = healthy()
+    for broker in cluster.brokers.values():
+        for number in range(30):
+            broker.configured.add(f"g{number:02}")
+            broker.offsets[f"g{number:02}"] = {"T": {0: 100, 1: 100}}
+    for server in cluster.servers.values():
+        server.table[Q.GET_CONSUME_STATS] = Late(3.0, server.table[Q.GET_CONSUME_STATS])
+    return ask(cluster, lambda client: diagnose_groups(client, ["*"], (), CHECKS))
+
+
+def test_each_group_beyond_the_deadline_is_named_as_not_read(capsys: Captured) -> None:
+    found = _beyond_the_deadline()
+    read = [one.facts.group for one in found.diagnoses]
+    assert read
+    assert found.unread
+    assert sorted([*read, *found.unread]) == ["G", *(f"g{number:02}" for number in range(30))]
+    code, out, _ = _show(found, capsys, format="json")
+    assert code == 8
+    entries = {each["group"]: each for each in json.loads(out)["groups"]}
+    assert entries.keys() == {*read, *found.unread}
+    for group in found.unread:
+        entry = entries[group]
+        assert (entry["state"], entry["findingCount"], entry["readingCount"]) == ("UNKNOWN", None, 0)
+        assert (len(entry["unknown"][0]["codes"]), bool(entry["unknown"][0]["reason"])) == (len(CHECKS), True)
+    _, _, err = _show(found, capsys)
+    assert f"{len(found.unread)} groups were not read: {sorted(found.unread)[0]}, " in err
+    assert f"{len(found.unread)} groups were not read" in render_page(found, CHECKS)
 
 
 def test_what_was_not_seen_is_named_and_the_exit_code_says_it(capsys: Captured) -> None:

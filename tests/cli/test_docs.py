@@ -18,7 +18,7 @@ from typer._click.exceptions import ClickException
 
 from rmqctl.cli.app import root, run
 from rmqctl.cli.lazy import LazyGroup
-from rmqctl.cli.registry import COMMANDS, GROUPS
+from rmqctl.cli.registry import ALIASES, COMMANDS, GROUPS
 from rmqctl.errors import UsageError
 from tests.docs import README, Part, examples, normalised, page_id, pages
 
@@ -116,7 +116,7 @@ def test_commands_named_in_sentences_exist_with_their_options(page: Path) -> Non
         words = f"{first} {second.group() if second else ''}".strip() if first in GROUPS else first
         if words in GROUPS or first.startswith("-") or first.isupper() or first == "help":
             continue
-        assert words in COMMANDS, f"{page_id(page)}: {text}"
+        assert words in COMMANDS or words in ALIASES, f"{page_id(page)}: {text}"
         for option in re.findall(r"(?<!\S)\[?(--[a-z-]+)", text):
             _parse([*words.split(), option, "value"])
 

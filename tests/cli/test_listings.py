@@ -225,6 +225,13 @@ def test_several_groups_stand_in_a_column_and_have_each_its_sums(capsys: Capture
     assert document["summaries"][2]["reasons"]["lag"] == "NEVER_COMMITTED"
 
 
+def test_the_sums_of_the_only_group_that_was_read_are_not_those_of_all(capsys: Captured) -> None:
+    document = _json(_matching(_cluster(), "G", "missing"), capsys)
+    assert (document["group"], document["summary"]) == (None, None)
+    assert [each["group"] for each in document["summaries"]] == ["G"]
+    assert "group missing" in [each["what"] for each in document["errors"]]
+
+
 def test_one_group_needs_no_column_of_its_own(capsys: Captured) -> None:
     render(_matching(_cluster(), "G"), Display(format="plain"))
     assert capsys.readouterr().out.split()[:2] == ["TOPIC", "BROKER"]
@@ -360,7 +367,8 @@ def test_group_list_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "80")
     listing = _groups(cluster)
     columns = [column for column in listing.columns if not column.is_wide]
-    text = rich_table(listing.items, columns, Display(with_color=False))
+    items = [{**item, "timeLagMs": 61_000} for item in listing.items]
+    text = rich_table(items, columns, Display(with_color=False))
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     headings = text.splitlines()[0].split()
     assert {"GROUP", "STATE", "MEMBERS", "LAG", "LOST", "TIME-LAG", "!"} <= set(headings)

@@ -67,7 +67,8 @@ def test_one_broker_name_in_two_clusters_is_named_by_every_command_and_not_chang
             ("broker", "show", "broker-a"), ("group", "list"), ("group", "describe", "G"), ("offset", "show", "G"),
             ("offset", "export", "G"), ("message", "find", "T", "--since", "1h"), ("diagnose", "G"),
             ("watch", "G", "--rounds", "1", "--every", "1s"), ("top", "--rounds", "1", "-o", "plain"),
-            ("consume", "run", "G2", "T", "--print", "--for", "1s", "--yes"), ("clean-expired", "G"),
+            ("consume", "run", "G2", "T", "--print", "--for", "1s", "--yes"),
+            ("clean-expired", "G", "--for", "1s"),
             (*_RESET, "--dry-run"),
         ):  # fmt: skip
             result = call(capsys, *words)

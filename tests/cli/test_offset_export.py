@@ -184,7 +184,7 @@ def test_an_import_leaves_out_what_no_consumer_can_read_until_it_can(
 
 
 def test_nobody_there_is_an_error_and_leaves_no_file(capsys: Captured, tmp_path: Path) -> None:
-    result = call(capsys, "offset", "export", "payments", "-n", closed_address(), "--file", str(tmp_path / "x"))
+    result = call(capsys, "offset", "export", "payments", "-n", closed_address(), "--outfile", str(tmp_path / "x"))
     assert (result.code, result.out) == (6, "")
     assert list(tmp_path.iterdir()) == []
 
@@ -277,8 +277,8 @@ def test_where_and_sort_go_by_what_stands_in_json(cluster: Cluster, capsys: Capt
         (("-o", "name"), "-o name is not supported"),
         (("--columns", "topic"), "--columns is not supported"),
         (("-o", "csv", "--no-headers"), "--no-headers is not supported"),
-        (("--force",), "--force needs --file FILE."),
-        (("--file", "-", "--force"), "--force needs --file FILE."),
+        (("--force",), "--force needs --outfile FILE."),
+        (("--outfile", "-", "--force"), "--force needs --outfile FILE."),
     ],
 )
 def test_what_could_not_be_read_back_is_refused_before_anybody_is_asked(
@@ -325,12 +325,12 @@ def test_a_file_holds_what_stdout_would(
     argv: tuple[str, ...], cluster: Cluster, capsys: Captured, tmp_path: Path
 ) -> None:
     path = tmp_path / "offsets"
-    result = call(capsys, "offset", "export", "payments", *argv, "--file", str(path))
+    result = call(capsys, "offset", "export", "payments", *argv, "--outfile", str(path))
     assert (result.code, result.out) == (0, "")
     assert result.err.splitlines()[-1] == f"Written to {path}."
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir() if "offsets" in each.name or "rmqctl-" in each.name] == ["offsets"]
-    printed = call(capsys, "offset", "export", "payments", *argv, "--file", "-").out
+    printed = call(capsys, "offset", "export", "payments", *argv, "--outfile", "-").out
     assert _places(parse_offsets(path.read_bytes())) == _places(parse_offsets(printed.encode()))
 
 
@@ -338,11 +338,11 @@ def test_a_file_that_is_there_stays_unless_forced(cluster: Cluster, capsys: Capt
     path = tmp_path / "offsets"
     path.write_text("mine")
     path.chmod(0o644)
-    result = call(capsys, "offset", "export", "payments", "--file", str(path))
+    result = call(capsys, "offset", "export", "payments", "--outfile", str(path))
     assert (result.code, result.err.splitlines()[0]) == (2, f"rmqctl: {path} already exists.")
     assert not any(server.asked for server in cluster.servers.values())
     assert path.read_text() == "mine"
-    assert call(capsys, "offset", "export", "payments", "--file", str(path), "--force").code == 0
+    assert call(capsys, "offset", "export", "payments", "--outfile", str(path), "--force").code == 0
     assert len(parse_offsets(path.read_bytes()).entries) == 5
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -357,7 +357,7 @@ def test_a_file_that_comes_meanwhile_stays(cluster: Cluster, capsys: Captured, t
         return answer
 
     server.table[Q.GET_CONSUME_STATS] = come  # type: ignore[assignment]
-    result = call(capsys, "offset", "export", "payments", "--file", str(path))
+    result = call(capsys, "offset", "export", "payments", "--outfile", str(path))
     assert (result.code, result.err.splitlines()[0]) == (2, f"rmqctl: {path} already exists.")
     assert path.read_text() == "theirs"
     assert list(tmp_path.glob(".rmqctl-*")) == []
@@ -371,7 +371,7 @@ def test_a_file_system_without_links_will_do(
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     path = tmp_path / "offsets"
-    assert call(capsys, "offset", "export", "payments", "--file", str(path)).code == 0
+    assert call(capsys, "offset", "export", "payments", "--outfile", str(path)).code == 0
     assert parse_offsets(path.read_bytes()).group == "payments"
     assert list(tmp_path.glob(".rmqctl-*")) == []
 
@@ -380,8 +380,8 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(cluster: Cluster, capsys:
     path, link = tmp_path / "offsets", tmp_path / "newest"
     path.write_text("old")
     link.symlink_to(path)
-    assert call(capsys, "offset", "export", "payments", "--file", str(link)).code == 2
-    assert call(capsys, "offset", "export", "payments", "--file", str(link), "--force").code == 0
+    assert call(capsys, "offset", "export", "payments", "--outfile", str(link)).code == 2
+    assert call(capsys, "offset", "export", "payments", "--outfile", str(link), "--force").code == 0
     assert link.is_symlink()
     assert parse_offsets(path.read_bytes()).group == "payments"
 
@@ -393,14 +393,16 @@ def test_what_is_no_file_is_never_replaced(capsys: Captured, tmp_path: Path) -> 
         (tmp_path / "pipe", "is not a regular file"),
         (tmp_path / "no" / "x", "does not exist"),
     ):
-        result = call(capsys, "offset", "export", "payments", "-n", closed_address(), "--file", str(place), "--force")
+        result = call(
+            capsys, "offset", "export", "payments", "-n", closed_address(), "--outfile", str(place), "--force"
+        )
         assert result.code == 2
         assert reason in result.err
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_a_folder_that_takes_no_file_is_said(cluster: Cluster, capsys: Captured) -> None:
-    result = call(capsys, "offset", "export", "payments", "--file", "/proc/offsets")
+    result = call(capsys, "offset", "export", "payments", "--outfile", "/proc/offsets")
     assert result.code == 1
     assert result.err.startswith("rmqctl: Cannot write /proc/offsets: ")
 

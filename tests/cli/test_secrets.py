@@ -17,6 +17,7 @@ _GOOD = "accessKey: operator\nsecretKey: s3cret-value\n"
 def _file(folder: Path, data: str | bytes) -> str:
     path = folder / "rmqctl.credentials"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
+    path.chmod(0o600)
     return str(path)
 
 
@@ -39,6 +40,21 @@ def test_a_file_holds_a_name_and_a_value_a_line(text: str, credentials: Credenti
     if credentials is None:  # a quote inside quotes: what is not understood is kept as it is
         credentials = Credentials("a b", "'it''s:")
     assert read == credentials
+
+
+def _modes(is_exposed: bool, *modes: int) -> list[tuple[int, bool]]:
+    return [(mode, is_exposed) for mode in modes]
+
+
+@pytest.mark.parametrize(("mode", "is_exposed"), [*_modes(False, 0o600, 0o400), *_modes(True, 0o644, 0o640, 0o602)])
+@pytest.mark.parametrize("kind", ["credentials", "tls-key", "tls-cert"])
+def test_a_file_that_others_can_access_is_named_once_on_stderr(
+    kind: str, mode: int, is_exposed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(_file(tmp_path, _GOOD))
+    path.chmod(mode)
+    err = call(capsys, "cluster", "list", "-n", closed_address(), f"--{kind}", str(path)).err
+    assert err.count(f"chmod 600 {path}\n") == is_exposed
 
 
 _BAD: list[tuple[str | bytes, str]] = [

@@ -40,11 +40,13 @@ def codes(cluster: Cluster, **options: Any) -> list[str]:
 
 def member(
     *queues: str, wants: Sequence[Any] = (), skew_ms: int = 0, dropped: Sequence[str] = (),
-    statuses: Mapping[str, Any] | None = None, fields: Mapping[str, int] | None = None, **words: str,
+    statuses: Mapping[str, Any] | None = None, fields: Mapping[str, int] | None = None, commit: int = 100,
+    pops: Sequence[str] = (), **words: str,
 ) -> Command:  # fmt: skip
     """Return a member that holds queues of T, such as a0 for queue 0 at broker-a; its clock may be off.
 
-    `fields` are of each queue; `dropped` are queues that it gave up.
+    `fields` are of each queue; `dropped` are queues that it gave up. It `pops` queue b1, or all queues of T at a broker
+    such as a, and has acknowledged everything.
     """
     told = {name: value + skew_ms if name.endswith("Timestamp") else value for name, value in ON_TIME.items()}
     told |= fields or {}
@@ -52,9 +54,10 @@ def member(
     def mq(queue: str) -> tuple[str, str, int]:
         return "T", f"broker-{queue[0]}", int(queue[1])
 
-    holds = {mq(queue): held(commit=100, **told) for queue in queues}
+    holds = {mq(queue): held(commit=commit, **told) for queue in queues}
     holds |= {mq(queue): held(commit=100, dropped=True, **told) for queue in dropped}
-    return running(holds, subscriptions=wants or [subscribed("T")], statuses=statuses, **{**WORDS, **words})
+    popped = {("T", f"broker-{queue[0]}", int(queue[1:] or -1)): 0 for queue in pops}
+    return running(holds, popped, subscriptions=wants or [subscribed("T")], statuses=statuses, **{**WORDS, **words})
 
 
 def members(**each: Any) -> Change:
@@ -98,6 +101,14 @@ def sick(change: Change) -> Cluster:
     cluster = healthy()
     change(cluster)
     return cluster
+
+
+def second_group(cluster: Cluster) -> None:
+    """Add H, a group like G."""
+    for broker in cluster.brokers.values():
+        broker.configured.add("H")
+        broker.groups["H"], broker.offsets["H"] = broker.groups["G"], broker.offsets["G"]
+        broker.topics["%RETRY%H"] = broker.topics["%RETRY%G"]
 
 
 def half_down() -> Cluster:

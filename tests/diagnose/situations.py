@@ -37,6 +37,7 @@ STATES = (
     ("brokers list different members", "MEM002"),
     ("a broker without any member", "MEM002 SUB008"),
     ("a queue without an owner, a queue with two", "ALO003 ALO004"),
+    ("a queue that one member pops and another pulls", "ALO004"),
     ("more members than queues", "MEM008"),
     ("members use different allocation strategies", "ALO001 ALO002"),
     ("a message that its listener does not finish", "PRG001"),
@@ -44,8 +45,10 @@ STATES = (
     ("a lock that is lost, or kept after a revoke", "ORD001 ORD002"),
     ("a message that fails forever, in order", "RTY005"),
     ("a member that no longer pulls", "PRG002"),
+    ("a filter that brokers do not evaluate", "PUL005"),
     ("most messages fail", "RTY004"),
     ("dead letters", "DLQ001 DLQ002"),
+    ("dead letters that cannot be read", "DLQ003"),
     ("no queue for retries", "RTY001 RTY002 RTY003"),
     ("failed messages that no member reads", "RTY006 ALO003 OFF005"),
     ("a group that may not consume", "PUL001 PUL002 PUL003 PUL004"),
@@ -84,6 +87,11 @@ class Situation(NamedTuple):
         is_bad = at_least(Severity.WARNING)
         return sorted({finding.code for finding in self.found if self.planted or is_bad(finding)})
 
+    @property
+    def graded(self) -> list[str]:
+        """The codes with their severities."""
+        return sorted({f"{finding.code} {finding.severity}" for finding in self.found if finding.code in self.codes})
+
 
 def situations() -> Iterator[Situation]:
     """Make each situation, and diagnose it."""
@@ -114,7 +122,8 @@ def page() -> str:
     healthy = [each for each in every if not each.planted]
     lines = [_HEAD, f"## {len(faults)} with a fault", "", "| situation | planted | found |", "|---|---|---|"]
     lines += [
-        f"| {each.what} | {', '.join(_marked(code, real) for code in sorted(each.planted))} | {', '.join(each.codes)} |"
+        f"| {each.what} | {', '.join(_marked(code, real) for code in sorted(each.planted))} | "
+        f"{', '.join(each.graded)} |"
         for each in faults
     ]
     lines += ["", f"## {len(healthy)} without", "", "| situation | found, WARNING or worse |", "|---|---|"]

@@ -11,13 +11,14 @@ from rmqctl.diagnose.clocks import GroupClocks
 from rmqctl.diagnose.diagnosis import at_least
 from rmqctl.diagnose.finding import SEVERITIES, Need, Severity
 from rmqctl.diagnose.table import CHECKS
+from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.versions import version_ordinal
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
 from rmqctl.rules.message_filters.tags import tag_code
-from tests.admin.cluster import HOUR_MS, NOW_MS, Queue, held, rates, running, subscribed
+from tests.admin.cluster import HOUR_MS, NOW_MS, ON_TIME, Queue, held, rates, running, subscribed
 from tests.cli.group.groups import STRATEGY, WORDS
 from tests.protocol.records import Record, properties_text
-from tests.scripted_peer import SILENCE
+from tests.scripted_peer import SILENCE, refused
 
 from . import test_progress
 from .groups import Change, at_a, both, codes, filtered, groups_of, healthy, look, member, members, sick
@@ -53,6 +54,54 @@ def _popping_late(late_ms: int) -> Change:
     return both(members(c1=popper), at_a(change))
 
 
+def _revived(cluster: Any) -> None:
+    """Let broker-a have processed the pop, whose acknowledgement stays behind it for hours."""
+    _popping_late(HOUR_MS)(cluster)
+    broker = cluster.brokers["broker-a"]
+    broker.offsets["CID_RMQ_SYS_REVIVE_GROUP"] = {_REVIVE: {0: 0}}
+    broker.topics[_REVIVE] = [Queue(2)]
+    body = {"c": "G", "t": "T", "q": 0, "so": 0, "pt": NOW_MS - HOUR_MS, "ao": 0}
+    broker.records[_REVIVE] = Record(
+        queue_id=0, queue_offset=1, topic=_REVIVE.encode(), stored_at_ms=NOW_MS - HOUR_MS,
+        body=json.dumps(body).encode(), properties=properties_text({"TAGS": "ack"}),
+    ).encode()  # fmt: skip
+
+
+def _by_sql() -> Change:
+    """Let the members filter by SQL92, with messages unread at both brokers."""
+    wanted = subscribed("T", "a > 1", kind="SQL92")
+
+    def change(cluster: Any) -> None:
+        for broker in cluster.brokers.values():
+            broker.offsets["G"]["T"] = {0: 90, 1: 90}
+
+    fields = {"lastConsumeTimestamp": NOW_MS - HOUR_MS}
+    return both(
+        change,
+        members(
+            c1=member("a0", "a1", wants=[wanted], commit=90, fields=fields),
+            c2=member("b0", "b1", wants=[wanted], commit=100),
+        ),
+        groups_of(subscriptions={"T": wanted}),
+    )
+
+
+def _sql_is_on(at_a: str, at_b: str) -> Change:
+    def change(cluster: Any) -> None:
+        for name, value in (("broker-a", at_a), ("broker-b", at_b)):
+            cluster.brokers[name].settings["enablePropertyFilter"] = value
+
+    return change
+
+
+def _dead_letters(count: int, *, perm: int) -> Change:
+    def change(broker: Any) -> None:
+        broker.topics["%DLQ%G"] = [Queue(count)]
+        broker.topic_configs["%DLQ%G"] = {"perm": perm}
+
+    return at_a(change)
+
+
 def _lag(cluster: Any, *, queue_count: int) -> None:
     """Let broker-a's first queues lag by 10,000."""
     for queue in cluster.brokers["broker-a"].topics["T"][:queue_count]:
@@ -75,6 +124,18 @@ def _busy(ok_tps: float, *queues: str) -> Any:
 
 _ORDERLY = {"PROP_CONSUMEORDERLY": "true"}
 _BROADCAST = {"messageModel": "BROADCASTING"}
+# Brokers assign queues to a member with this setting; setConsumeMode decides whether it pops or pulls them.
+_ASSIGNED = {"clientRebalance": "false"}
+_CIRCLE = {"allocateMessageQueueStrategy": f"{STRATEGY}ByCircle@1"}
+
+
+def _two_ways(client_id: str, number: int) -> Any:
+    """Return a member that pops from T, and pulls the queue of U at one broker."""
+    holds = {("U", f"broker-{'ab'[number]}", 0): held(commit=100, **ON_TIME)}
+    pops = {("T", f"broker-{name}", -1): 0 for name in "ab"}
+    wants = [subscribed("T"), subscribed("U")]
+    return running(holds, pops, subscriptions=wants, **{**WORDS, **_ASSIGNED, "id": client_id})
+
 
 # What is done to a healthy group of two members and four queues, and what must be found then.
 SICK: list[tuple[str, Change, set[str]]] = [
@@ -146,6 +207,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         ),
         {"PUL004"},
     ),
+    ("broker-a refuses SQL92 filters", both(_by_sql(), _sql_is_on("false", "true")), {"PUL005"}),
     ("one client id is used twice", groups_of(addresses={"c1": ["192.0.2.2:1", "192.0.2.3:1"]}), {"ALO002", "MEM001"}),
     (
         "a member that broker-a does not see",
@@ -190,6 +252,87 @@ SICK: list[tuple[str, Change, set[str]]] = [
     ("a member holds another member's queue", members(c1=member("a0", "a1", "b0"), c2=member("b1")), {"ALO002"}),
     ("no member holds a queue", members(c1=member("a0", "a1"), c2=member("b0")), {"ALO002", "ALO003"}),
     ("two members hold a queue", members(c1=member("a0", "a1"), c2=member("a1", "b0", "b1")), {"ALO002", "ALO004"}),
+    (
+        "one member pops the queues that another pulls",
+        members(c1=member(pops="ab", **_ASSIGNED), c2=member("b0", "b1")),
+        {"ALO004"},
+    ),
+    (
+        "one member pops the queues that an orderly member with the same settings pulls",
+        members(c1=member(pops="ab", **_ASSIGNED), c2=member("b0", "b1", **_ASSIGNED, **_ORDERLY)),
+        {"ALO004", "MEM007"},
+    ),
+    (
+        "a member pops, and the strategies of members that pull differ",
+        members(c1=member(pops="ab", **_ASSIGNED), c2=member("a1"), c3=member("b0", **_CIRCLE)),
+        {"ALO001", "ALO004"},
+    ),
+    (
+        "a member broadcasts, and the strategies of members that share queues differ",
+        members(
+            c1=member("a0", "b1", **_CIRCLE), c2=member("a0", "a1", "b0", "b1", **_BROADCAST), c3=member("b1")
+        ),
+        {"MEM003", "ALO001", "ALO004"},
+    ),
+    (
+        "a member pops, and a queue that another should pull has no owner",
+        members(c1=member("a0", "a1"), c2=member(), c3=member(pops=["b1"], **_ASSIGNED)),
+        {"ALO002", "ALO003", "MEM008"},
+    ),
+    (
+        "a member pops, and the retry topic of another one is missing",
+        both(
+            members(c1=member("a0", "a1"), c2=member("b0"), c3=member(pops=["b1"], **_ASSIGNED)),
+            at_a(lambda broker: broker.topics.pop("%RETRY%G")),
+        ),
+        {"RTY003"},
+    ),
+    (
+        "one member broadcasts where broadcasting is disabled",
+        both(
+            members(c1=member("a0", "a1"), c2=member("a0", "a1", "b0", "b1", **_BROADCAST)),
+            at_a(lambda broker: broker.group_configs.update(G={"consumeBroadcastEnable": False})),
+        ),
+        {"MEM003", "PUL003", "CFG001"},
+    ),
+    (
+        "a member broadcasts, and messages of another one fail at a broker that is read-only",
+        both(
+            at_a(lambda broker: broker.settings.update(brokerPermission="4")),
+            members(c1=member("a0", "a1", statuses={"T": rates(10, 0.1)}), c2=member("b0", **_BROADCAST)),
+        ),
+        {"MEM003", "RTY002"},
+    ),
+    (
+        "a member broadcasts, and another one has lost a lock",
+        members(c1=member("a0", "a1", fields={"locked": False}, **_ORDERLY), c2=member(**_ORDERLY, **_BROADCAST)),
+        {"MEM003", "ORD001"},
+    ),
+    (
+        "a member broadcasts, and others hold uneven numbers of queues",
+        both(
+            _more_queues(3),
+            members(c1=member("a0", "a1", "a2", "b0"), c2=member("b1"), c3=member("a0", **_BROADCAST)),
+        ),
+        {"MEM003", "ALO002", "SKW004"},
+    ),
+    (
+        "a member broadcasts, and one of the others does all the work",
+        members(c1=_busy(100, "a0", "a1"), c2=_busy(0, "b0"), c3=member("b1", **_BROADCAST)),
+        {"MEM003", "SKW005"},
+    ),
+    (
+        "a silent member, and another that starts at the end of a queue that is new to the group",
+        both(
+            members(
+                c1=member("a0", "a1", allocateMessageQueueStrategy="com.example.Mine@1"),
+                c2=SILENCE,
+            ),
+            at_a(lambda broker: broker.topics.update(T=[Queue(100, 50), Queue(100)])),
+            at_a(lambda broker: broker.offsets["G"]["T"].pop(0)),
+        ),
+        {"MEM009", "OFF009"},
+    ),
     ("one hot queue", lambda cluster: _lag(cluster, queue_count=1), {"SKW001"}),
     ("a slow broker", lambda cluster: _lag(cluster, queue_count=2), {"SKW002"}),
     (
@@ -366,7 +509,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         ),
         {"CFG004", "MEM005"},
     ),
-    ("lag without members", _no_offsets, {"OFF005"}),
+    ("messages wait, and all members are gone", _no_offsets, {"OFF005"}),
     (
         "popped messages",
         members(c1=running(pops={("T", "broker-a", -1): 3}, subscriptions=[subscribed("T")], **WORDS)),
@@ -378,6 +521,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         at_a(lambda broker: broker.topics.update({"%DLQ%G": [Queue(3, last_update_ms=NOW_MS - 60_000)]})),
         {"DLQ001", "DLQ002"},
     ),
+    ("dead letters that cannot be read", _dead_letters(2, perm=2), {"DLQ001", "DLQ003"}),
 ]  # fmt: skip
 
 HEALTHY: list[tuple[str, Change]] = [
@@ -400,7 +544,12 @@ HEALTHY: list[tuple[str, Change]] = [
         ),
     ),
     ("a filter leaves out some of the lag", filtered([tag_code("A"), tag_code("A"), 2])),
+    ("brokers evaluate SQL92 filters", both(_by_sql(), _sql_is_on("true", "true"))),
+    ("a broker that refuses SQL92 filters, and members that use tags", _sql_is_on("false", "false")),
     ("pops that are due now", _popping_late(30_000)),
+    ("a revive queue with a processed check point and its acknowledgements", _revived),
+    ("a dead-letter topic without write permission, which brokers ignore", _dead_letters(2, perm=4)),
+    ("an empty dead-letter topic that cannot be read", _dead_letters(0, perm=2)),
     ("slaves are readable, and all is in memory", at_a(lambda b: b.settings.update(slaveReadEnable="true"))),
     (
         "C++ and other members, and brokers that reset offsets themselves",
@@ -433,6 +582,25 @@ HEALTHY: list[tuple[str, Change]] = [
         ),
     ),
     (
+        "all members pop, and one of them has no queue",
+        members(c1=member(pops="ab", **_ASSIGNED), c2=member(pops="ab", **_ASSIGNED), c3=member(**_ASSIGNED)),
+    ),
+    (
+        "members pop and pull different queues",
+        members(c1=member("a0", "a1"), c2=member("b0"), c3=member(pops=["b1"], **_ASSIGNED)),
+    ),
+    (
+        "members pop from T and pull from U",
+        both(
+            members(**{name: _two_ways(name, queue) for name, queue in (("c1", 0), ("c2", 1))}),
+            groups_of(topics=("T", "U")),
+            lambda cluster: [
+                broker.topics.update(U=[Queue(100)]) or broker.offsets["G"].update(U={0: 100})
+                for broker in cluster.brokers.values()
+            ],
+        ),
+    ),
+    (
         "a custom strategy",
         members(
             c1=member("a0", allocateMessageQueueStrategy="com.example.Mine@1"),
@@ -446,7 +614,7 @@ HEALTHY: list[tuple[str, Change]] = [
             groups_of(consume_type="CONSUME_ACTIVELY"),
         ),
     ),
-    ("no members, and no lag", both(_no_offsets, at_a(lambda broker: None), lambda cluster: [
+    ("no members, and everything is read", both(_no_offsets, at_a(lambda broker: None), lambda cluster: [
         broker.offsets["G"].update(T={0: 100, 1: 100}) for broker in cluster.brokers.values()
     ])),
     ("no members, and nothing was ever consumed", both(_no_offsets, lambda cluster: [
@@ -512,6 +680,15 @@ def test_a_clock_is_vague_where_it_may_be_far_from_every_broker(
 ) -> None:
     brokers = {"broker-a": SkewBounds(-2, 2), "broker-b": SkewBounds(-90_002, -89_998)}
     assert GroupClocks(brokers, {"c1": ClockBounds(low_ms, high_ms)}).vague() == ["c1"] * is_vague
+
+
+def test_a_setting_that_was_not_read_does_not_rule_out_refused_filters() -> None:
+    cluster = sick(both(_by_sql(), _sql_is_on("false", "true")))
+    cluster.servers["broker-a"].table[RequestCode.GET_BROKER_CONFIG] = refused(ResponseCode.NO_PERMISSION, "no")
+    (diagnosis,) = look(cluster).diagnoses
+    assert "PUL005" not in {finding.code for finding in diagnosis.findings}
+    assert "PUL005" in diagnosis.open_codes(CHECKS, Need.BACKLOG)
+    assert Need.BACKLOG in diagnosis.unknown
 
 
 def test_members_that_come_and_go_are_found_while_they_are_watched() -> None:

@@ -24,7 +24,7 @@ from tests.cli.group.groups import WORDS, offline, torn
 from tests.page.reader import PageReader
 from tests.scripted_peer import SILENCE
 
-from .groups import at_a, both, groups_of, half_down, healthy, look, member, members, sick
+from .groups import at_a, both, groups_of, half_down, healthy, look, member, members, second_group, sick
 
 EVIL = '</title><script>alert("1")</script>&\'{{ 7 }}\x1b\u202e'
 
@@ -49,6 +49,15 @@ def _popping() -> DiagnosisRound:
     return look(sick(both(members(c1=pops), groups_of(consume_type="CONSUME_POP"))))
 
 
+def _both_ways() -> DiagnosisRound:
+    return look(sick(members(c1=member(pops="ab", clientRebalance="false"), c2=member("b0", "b1"))))
+
+
+def _both_models() -> DiagnosisRound:
+    each = member("a0", "a1", "b0", "b1", messageModel="BROADCASTING")
+    return look(sick(members(c1=member("a0", "a1"), c2=each)))
+
+
 def _dead(broker: Any) -> None:
     broker.topics["%DLQ%G"] = [Queue(1234)]
     broker.topics["%RETRY%G"] = [Queue(77)]
@@ -68,6 +77,8 @@ LOOKS: dict[str, Callable[[], DiagnosisRound]] = {
     "offline": lambda: look(offline()),
     "broadcasting": _broadcasting,
     "popping": _popping,
+    "popping and pulling": _both_ways,
+    "broadcasting and sharing": _both_models,
     "passed": _passed,
     "nothing": lambda: DiagnosisRound((), ()),
 }
@@ -192,6 +203,18 @@ def _matrix(read: PageReader) -> Counter[str]:
     return Counter(each.get("class") or "" for each in read.all("td"))
 
 
+def test_queues_of_members_that_pop_or_broadcast_are_not_without_a_holder() -> None:
+    for make, sentence, wrong_count in (
+        (_both_ways, "Held by one member, and popped by another: T@broker-b:0, T@broker-b:1.", 2),
+        (_both_models, "Not shown: members that broadcast (c2).", 0),
+    ):
+        text = _text(make())
+        assert sentence in text
+        assert "Held by no member" not in text
+        marks = _matrix(_read(make()))
+        assert (marks["HELD"], marks["WRONG"]) == (2, wrong_count)
+
+
 def test_who_holds_what_is_drawn() -> None:
     assert _matrix(_read(look(healthy())))["HELD"] == 4
     moving = _read(_moving())
@@ -311,10 +334,33 @@ def _names(read: PageReader) -> Sequence[str]:
     return [each["href"] or "" for each in read.all("a")]
 
 
+def _concerning(finding: Finding, group: str) -> Finding:
+    return replace(finding, group=group, symptom=replace(finding.symptom, next_command=f"rmqctl group members {group}"))
+
+
+def test_a_fact_about_a_broker_is_shown_once_for_all_groups() -> None:
+    found = look(sick(both(second_group, at_a(lambda broker: setattr(broker, "skew_ms", -90_000)))), "*")
+    assert [each.code for one in found.diagnoses for each in one.findings].count("CLK001") == 2
+    read = PageReader(render_page(found, CHECKS))
+    words = " ".join("".join(read.words).split())
+    assert words.count("90.000 s (± 2 ms) ahead of that of") == 1
+    assert "2 groups: G, H" in words
+    assert words.count("Shared with other groups, see above: CLK001.") == 2
+    assert "No findings" not in words
+    assert not _is_green(read)
+
+
 def test_of_many_groups_the_worst_have_a_section() -> None:
     large = _called(look(crowd(200, 1000, 8)), "large")
-    several = replace(large, findings=_moving().diagnoses[0].findings)
-    sick_ones = [replace(several, facts=replace(several.facts, group=f"sick-{number}")) for number in range(70)]
+    findings = _moving().diagnoses[0].findings
+    sick_ones = [
+        replace(
+            large,
+            facts=replace(large.facts, group=f"sick-{number}"),
+            findings=tuple(_concerning(each, f"sick-{number}") for each in findings),
+        )
+        for number in range(70)
+    ]
     silent = replace(_called(_silent(), "silent"), findings=())
     found = DiagnosisRound(
         (*(_called(look(healthy()), f"well-{number}") for number in range(200)), silent, *sick_ones), ()

@@ -23,8 +23,9 @@ from rmqctl.model.group import (
 )
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.holder_report import Holder
 from rmqctl.rules.progress import compute_progress
-from rmqctl.rules.stuck_queues import AgeSource, Position, PositionPair, StuckReason, StuckVerdict
+from rmqctl.rules.stuck_queues import AgeSource, Position, PositionPair, StuckFacts, StuckReason, StuckVerdict, judge
 
 _NOW_MS = 1_795_238_200_000
 _HOUR_MS = 3_600_000
@@ -60,6 +61,11 @@ def _moved(from_offset: int, to_offset: int, end_before: int, end: int, mq: Mess
     return _motion(
         _at(_held(from_offset, from_offset, 10), end_before), _at(_held(to_offset, to_offset, 10), end), mq=mq
     )
+
+
+def _slow() -> QueueMotion:
+    """Return a queue that receives 0.1 and loses 0.025 messages per second over a quarter of an hour."""
+    return replace(_moved(100, 125, 1_000, 1_100), passed_ms=1_000_000)
 
 
 def _resting(verdict: StuckVerdict, head: int = 5, end: int = 100, **more: Any) -> QueueMotion:
@@ -113,6 +119,19 @@ _STUCK = StuckVerdict(StuckReason.IN_CONSUMPTION, True, 2 * _MINUTE_MS, 3 * _MIN
 _UNDECIDED = StuckVerdict(StuckReason.IN_CONSUMPTION, None, 2_000, None, AgeSource.WATCHED, needs_time=True)
 _PAUSED, _NOT_PULLED = StuckVerdict(StuckReason.PAUSED, False), StuckVerdict(StuckReason.NOT_PULLED, False)
 _IDLE = _at(_held(40), 100)
+
+
+def _filtered(head_age_ms: int, *, pulled_ms: int = _NOW_MS, last_ms: int = _HOUR_MS) -> QueueMotion:
+    """Return a queue whose member has nothing in flight, before a message that its filter leaves out."""
+    held = replace(_held(40), last_pull_at_ms=pulled_ms, last_consume_at_ms=_NOW_MS - last_ms)
+    watched = PositionPair(_at(held, 100), _at(held, 100), 2_000, False)
+    facts = StuckFacts(
+        watched=watched, state=GroupState.ONLINE, holder=Holder("c1", now_ms=_NOW_MS), head_age_ms=head_age_ms,
+        is_wanted=False,
+    )  # fmt: skip
+    return _motion(watched.first, watched.last, judge(facts, None))
+
+
 _FORBIDDEN = GroupConfig("G", True, True, 1, 16, {}, ("T",))
 _OLD = _row(consumer_offset=10, head_age_ms=2 * _HOUR_MS)
 _CAST = {"c1": _info(messageModel=BROADCASTING)}
@@ -131,6 +150,12 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ("one of two queues stuck", _facts(_resting(_STUCK), _moved(5, 9, 10, 10, _A1)), {("PRG001", "ERROR")}),
     ("paused", _facts(_motion(_IDLE, _IDLE, _PAUSED)), {("PRG002", "WARNING")}),
     ("no longer pulled", _facts(_motion(_IDLE, _IDLE, _NOT_PULLED)), {("PRG002", "ERROR")}),
+    (
+        "no longer pulled, before messages that the filter leaves out",
+        _facts(_filtered(20_000, pulled_ms=_NOW_MS - 31_000)),
+        {("PRG002", "ERROR")},
+    ),
+    ("pulls of filtered messages fail", _facts(_filtered(_HOUR_MS)), {("PRG002", "WARNING")}),
     ("the member's position moved back", _facts(_moved(50, 20, 100, 100)), {("PRG003", "WARNING")}),
     (
         "the stored offset moved back",
@@ -149,6 +174,11 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     (
         "messages arrive faster than they are consumed",
         _facts(_moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)),
+        {("PRG004", "WARNING")},
+    ),
+    (
+        "a slow group receives less than a message per second, and falls behind",
+        _facts(_slow(), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)),
         {("PRG004", "WARNING")},
     ),
     ("many messages in flight", _facts(running={"c1": _info((_A0, _FULL))}), {("PRG005", "INFO")}),
@@ -242,9 +272,8 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
         _moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
         running={"c1": _info(tps=100)},
     )),
-    ("messages that the filter leaves out", _facts(
-        _motion(_IDLE, _IDLE, StuckVerdict(StuckReason.FILTERED, is_stuck=False))
-    )),
+    ("a live member is about to pass messages that its filter leaves out", _facts(_filtered(20_000))),
+    ("a live member has just finished the messages before filtered ones", _facts(_filtered(_HOUR_MS, last_ms=20_000))),
     ("pulls that the broker refuses", _facts(_motion(_IDLE, _IDLE, _PAUSED), configs={"broker-a": _FORBIDDEN})),
     ("a topic without read permission", _facts(_motion(_IDLE, _IDLE, _PAUSED), closed_brokers={"T": ("broker-a",)})),
     ("an offset that is committed within 5 s", _facts(
@@ -303,3 +332,34 @@ def test_a_fault_is_found_and_no_other(what: str, facts: GroupFacts, expected: s
 @pytest.mark.parametrize(("what", "facts"), HEALTHY, ids=[row[0] for row in HEALTHY])
 def test_nothing_is_wrong_with_the_healthy(what: str, facts: GroupFacts) -> None:
     assert _found(facts) == set()
+
+
+# Members that pop or broadcast at other queues.
+_POPS = replace(_info(clientRebalance="false"), pop_unacked={MessageQueue("T", "broker-b", -1): 0})
+_ALONE = [row for row in SICK if "c1" in row[1].running and row[1].running != _CAST]
+
+
+@pytest.mark.parametrize("other", [_POPS, _info(messageModel=BROADCASTING)], ids=["pops", "broadcasts"])
+@pytest.mark.parametrize(("what", "facts", "expected"), _ALONE, ids=[row[0] for row in _ALONE])
+def test_what_another_member_does_hides_no_fault(
+    what: str, facts: GroupFacts, expected: set[tuple[str, str]], other: RunningInfo
+) -> None:
+    assert _found(replace(facts, running={**facts.running, "c2": other})) == expected
+
+
+def test_a_member_that_shares_queues_is_not_said_to_broadcast() -> None:
+    behind = _moved(0, 100, 2_000, 2_000)
+    mixed = {"c1": _info(), "c2": _info(messageModel=BROADCASTING)}
+    assert _found(_facts(behind, running=mixed)) == set()
+    assert _found(_facts(replace(behind, client_id="c2"), running=mixed)) == {("OFF010", "INFO")}
+
+
+def test_pops_move_the_offset_of_a_queue_that_another_member_pulls() -> None:
+    both_ways = {"c1": _info((_A0, _held(50))), "c2": replace(_POPS, pop_unacked={_A0: 0})}
+    assert _found(_facts(_moved(50, 20, 100, 100), running=both_ways)) == set()
+
+
+def test_a_slow_group_has_its_true_rates() -> None:
+    (finding,) = diagnose(_facts(_slow(), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)), PROGRESS).findings
+    assert "receives 0.1 msg/s, but the group consumes 0.025 msg/s" in finding.sentence
+    assert [fact.value for fact in finding.symptom.evidence[:2]] == [0.1, 0.025]

@@ -11,7 +11,7 @@ from rmqctl.gate.limits import GroupLimits, SeverityThreshold, Threshold
 
 _GOOD = """
 [defaults]
-no-severity = "error"
+fail-on = "error"
 max-lag = 1000
 
 [[check]]
@@ -43,9 +43,14 @@ def test_defaults_hold_unless_a_check_has_its_own() -> None:
     )  # fmt: skip
 
 
+def test_the_former_name_of_a_limit_means_the_same() -> None:
+    assert parse_estate(_GOOD.replace("fail-on", "no-severity").encode(), "f") == parse_estate(_GOOD.encode(), "f")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('[[check]]\ngroup = "a"\nfail-on = "error"\nno-severity = "error"', "former name"),
         ("", "no checks"),
         ("check = 1", "array of tables"),
         ("[[check]]\nmax-lag = 1", "names no group"),
@@ -55,7 +60,7 @@ def test_defaults_hold_unless_a_check_has_its_own() -> None:
         ('[[check]]\ngroup = "a"\nmax-lag = true', "whole number"),
         ('[[check]]\ngroup = "a"\nmax-lag = -1', "0 or more"),
         ('[[check]]\ngroup = "a"\nmax-time-lag = 5', "no unit"),
-        ('[[check]]\ngroup = "a"\nno-severity = "bad"', "severity"),
+        ('[[check]]\ngroup = "a"\nfail-on = "bad"', "severity"),
         ('[[check]]\ngroup = "a"\nmax-lag = 5\nwarn-lag = 6', "warn before"),
         ('[[check]]\ngroup = "a"\nmin-members = 5\nwarn-members = 4', "warn before"),
         ("[[check]]\ngroup = [1]\nmax-lag = 1", "group must be"),

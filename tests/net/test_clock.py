@@ -239,3 +239,11 @@ def test_answers_that_came_while_the_process_was_stopped_are_read_before_their_t
         assert loop.run_until_complete(scenario()) == ["answer", "overdue when it was made", "time-out"]
     finally:
         loop.close()
+
+
+async def test_a_wait_on_purpose_is_not_counted() -> None:
+    clock = VirtualClock()
+    deadline = Deadline(clock, 9)
+    deadline.extend(30)
+    await clock.advance(30)
+    assert (deadline.remaining_s(), deadline.attempt_s()) == (9, 3)

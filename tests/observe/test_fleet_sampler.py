@@ -141,6 +141,13 @@ def test_details_are_read_between_rounds() -> None:
     assert activity.anchors[A0] == Anchor(40, activity.anchors[A0].stored_ms)
 
 
+def test_messages_in_flight_of_members_that_pop_are_unknown() -> None:
+    a, b = _pay()
+    # Its broker reports a push consumer, as for each Java client.
+    a.groups["pay"] = Group({"one": running({}, {("T", "broker-a", -1): 3}, PROP_CONSUME_TYPE="CONSUME_PASSIVELY")})
+    assert _sample(Cluster(a, b), count=2)[1].activities[PAY].in_flight is None
+
+
 def test_brokers_before_5_do_not_report_messages_in_flight() -> None:
     assert _sample(Cluster(*_pay(version=V4_9_7)))[0].activities[PAY].in_flight is None
 

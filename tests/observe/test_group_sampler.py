@@ -140,8 +140,12 @@ def test_popped_queues_are_known_as_such() -> None:
     by_broker = _sample(_cluster({"one": running({}, {A0._replace(queue_id=-1): 2})}))
     by_group = _sample(_cluster({"one": running()}, consume_type="CONSUME_POP"))
 
-    assert [[each.is_popped for each in sample.queues.values()] for sample in (by_queue, by_broker, by_group)] == [
-        [True, False, False], [True, True, False], [True, True, True],
+    # A broker reports the type of the last heartbeat, of whichever member that was.
+    mixed = _sample(_cluster({"one": running({}, {B0: 2}), "two": running({A0: _held(5)})}, consume_type="CONSUME_POP"))
+
+    samples = (by_queue, by_broker, by_group, mixed)
+    assert [[each.is_popped for each in sample.queues.values()] for sample in samples] == [
+        [True, False, False], [True, True, False], [True, True, True], [False, True, True],
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.rules.stuck_queues import AgeSource, StuckReason
-from tests.admin.cluster import BrokerState, Cluster, Group, held, rates, running
+from tests.admin.cluster import BrokerState, Cluster, Group, held, rates, running, subscribed
 from tests.admin.message_store import MessageStore, message_cluster
 from tests.observe.test_group_sampler import A0
 from tests.scripted_peer import Reply, passing, refused, run
@@ -234,6 +234,21 @@ def test_a_member_that_takes_nothing() -> None:
     closed = cluster(paused)
     closed.brokers["broker-a"].group_configs["G"] = {"consumeEnable": False}
     assert [each.verdict.why for each in scan(closed).queues] == [StuckReason.PULLS_REFUSED]
+
+
+def test_a_member_that_pulls_by_itself_may_hold_what_no_member_reports() -> None:
+    # Its broker reports a push consumer: the last heartbeat was that of another member.
+    lite = running(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")
+    assert [each.verdict.why for each in scan(cluster(lite)).queues] == [StuckReason.NOT_REPORTED]
+
+
+@pytest.mark.parametrize(("language", "why"), [("JAVA", StuckReason.PAUSED), ("GO", StuckReason.FILTERED)])
+def test_a_member_that_does_not_pass_a_message_that_its_filter_leaves_out(language: str, why: StuckReason) -> None:
+    servers = cluster(member(None, quiet_ms=120_000, subscriptions=[subscribed("T", "A")]))
+    servers.brokers["broker-a"].groups["G"].languages["one"] = language
+    servers.brokers["broker-a"].pulls["G", "T", 0] = 10
+    (queue,) = scan(servers).queues
+    assert queue.verdict.why is why
 
 
 def test_only_the_queues_that_were_asked_for() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.pop_checkpoints import PopRecords, is_popped_of
+from rmqctl.rules.pop_checkpoints import PopRecords, is_popped_of, oldest_due_ms
 from rmqctl.rules.pop_handles import is_handle
 
 # As read from a broker; a pop of six messages of PopT, of which those at 0 and 3 are acknowledged.
@@ -126,3 +126,26 @@ def test_topics_of_a_topic(topic: str, *, expected: bool) -> None:
 )
 def test_whole_handles(text: str | None, *, expected: bool) -> None:
     assert is_handle(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("records", "due_ms"),
+    [
+        ([], None),
+        ([ack(10), batch(12, 15)], None),
+        ([ck()], 1100),
+        ([ck(), ack(10)], 1100),
+        ([ck(), ack(10), batch(12, 15)], None),
+        ([ck(bm=0b110), ack(10)], None),
+        # Acknowledgements of others: another pop, another group, another offset.
+        ([ck(n=1, d=[0]), ack(10, pt=101)], 1100),
+        ([ck(n=1, d=[0]), ack(10, c="H")], 1100),
+        ([ck(n=1, d=[0]), ack(11)], 1100),
+        ([ck(pt=200), ck(), ck(pt=50), ack(10, pt=50), batch(12, 15, pt=50)], 1100),
+        # It is there later than its time is over, as when the broker writes it again.
+        ([ck(pt=1, it=1)], 7),
+        ([("ck", b"{}"), ("ck", b"?"), ck()], 1100),
+    ],
+)
+def test_what_a_broker_has_to_redeliver_first(records: list[tuple[str, bytes]], due_ms: int | None) -> None:
+    assert oldest_due_ms((tag, body, 7) for tag, body in records) == due_ms

@@ -9,9 +9,9 @@ from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, flow_limits
 from rmqctl.rules.head_notes import Head, head_for_ms, note_of_head
+from rmqctl.rules.holder_report import Holder
 from rmqctl.rules.stuck_queues import (
     AgeSource,
-    Holder,
     Motion,
     Position,
     PositionPair,
@@ -277,6 +277,12 @@ IDLE = watched(position(held(0)), position(held(0)))
 OVERDUE = watched(position(held(0)), position(held(0, last_pull_at_ms=NOW_MS - 31_000)))
 
 
+def long_idle(quiet_ms: int, *, for_ms: int = 10_000, pulled: int | None = None, **more: Any) -> PositionPair:
+    """A queue of which the member has finished nothing for so long; the broker has answered pulls up to `pulled`."""
+    one = replace(position(held(0, last_consume_at_ms=NOW_MS - quiet_ms, **more)), pull_offset=pulled)
+    return watched(one, one, for_ms=for_ms)
+
+
 @pytest.mark.parametrize(
     ("looks", "more", "why", "is_stuck"),
     [
@@ -291,9 +297,24 @@ OVERDUE = watched(position(held(0)), position(held(0, last_pull_at_ms=NOW_MS - 3
         (IDLE, {"is_pop": True, "hides_pops": True}, StuckReason.PAUSED, False),
         (IDLE, {}, StuckReason.PAUSED, False),
         (IDLE, {"can_pull": False}, StuckReason.PULLS_REFUSED, False),
-        (IDLE, {"is_wanted": False}, StuckReason.FILTERED, False),
         (IDLE, {"is_wanted": True}, StuckReason.PAUSED, False),
         (OVERDUE, {}, StuckReason.NOT_PULLED, False),
+        # A pull passes a message that the filter leaves out within 20 s, and most clients commit that.
+        (IDLE, {"is_wanted": False}, StuckReason.FILTERED, False),
+        (IDLE, {"is_wanted": False, "can_pull": False}, StuckReason.PULLS_REFUSED, False),
+        (OVERDUE, {"is_wanted": False}, StuckReason.NOT_PULLED, False),
+        (long_idle(30_000), {"is_wanted": False}, StuckReason.FILTERED, False),
+        (long_idle(30_001), {"is_wanted": False}, StuckReason.PAUSED, False),
+        (long_idle(30_001), {"is_wanted": False, "head_age_ms": 30_000}, StuckReason.FILTERED, False),
+        (long_idle(30_001), {"is_wanted": False, "head_age_ms": None}, StuckReason.FILTERED, False),
+        # It pulled past the message, and its next pulls were refused before it committed that.
+        (long_idle(30_001, pulled=11), {"is_wanted": False}, StuckReason.PAUSED, False),
+        (long_idle(30_001), {"is_wanted": False, "commits_filtered": False}, StuckReason.FILTERED, False),
+        (long_idle(30_001, pulled=11), {"is_wanted": False, "commits_filtered": False}, StuckReason.FILTERED, False),
+        (long_idle(30_001, pulled=10), {"is_wanted": False, "commits_filtered": False}, StuckReason.PAUSED, False),
+        (OVERDUE, {"is_wanted": False, "commits_filtered": False}, StuckReason.NOT_PULLED, False),
+        (long_idle(0, for_ms=30_001), {"is_wanted": False}, StuckReason.PAUSED, False),
+        (long_idle(30_001, last_pull_at_ms=None), {"is_wanted": False}, StuckReason.NOT_PULLED, False),
     ],
 )
 def test_queues_that_stand_still_without_a_stuck_message(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.text.numbers import decimal_number, whole_number
+from rmqctl.text.numbers import decimal_number, rate_cell, rate_words, rounded_rate, whole_number
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,21 @@ def test_a_number_has_only_plain_digits(text: str, whole: int | None, decimal: f
             decimal_number(text)
     elif decimal is not None:
         assert decimal_number(text) == decimal
+
+
+@pytest.mark.parametrize(
+    ("rate", "words", "cell", "number"),
+    [
+        (0, "0", "0.0", 0),
+        (0.0333333, "0.033", "0.033", 0.0333),
+        (0.00028, "0.00028", "0.00028", 0.00028),
+        (0.00000001, "<0.000001", "<0.000001", 0.00000001),
+        (0.2, "0.2", "0.2", 0.2),
+        (3.0, "3", "3.0", 3),
+        (12.34, "12.3", "12.3", 12.34),
+        (123.4, "123", "123.4", 123.4),
+        (1234567.8, "1234568", "1234567.8", 1234567.8),
+    ],
+)
+def test_only_0_is_a_rate_of_0(rate: float, words: str, cell: str, number: float) -> None:
+    assert (rate_words(rate), rate_cell(rate), rounded_rate(rate)) == (words, cell, number)

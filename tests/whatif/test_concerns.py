@@ -226,6 +226,16 @@ def test_members_that_pop_share_as_brokers_do() -> None:
     assert "POPPING" in codes(by_hand)
 
 
+def test_members_that_pop_do_not_decide_how_others_share() -> None:
+    queues = [MessageQueue("T", name, number) for name in ("broker-a", "broker-b") for number in range(4)]
+    pops = dict.fromkeys(queues[:4], 0)
+    trial = tried_once(group_cluster({"c1": says([], pops=pops), "c2": says(queues[4:])}, consume_type="CONSUME_POP"))
+    assert trial.outcome.strategy == "averagely"
+    assert trial.match is not None
+    assert trial.match.differing == ()
+    assert text_of(trial, "POPS_AND_PULLS").startswith("c1 pops")
+
+
 # What a change costs
 
 

@@ -20,10 +20,14 @@ _MOST_REQUESTS = 200
 
 
 class LetterCount(Struct, frozen=True):
-    """The stored dead letters. `last_at_ms` is when the newest was stored by its broker's clock, None if unknown."""
+    """The stored dead letters. `last_at_ms` is when the newest was stored by its broker's clock, None if unknown.
+
+    `has_topic`: a broker has the dead-letter topic, perhaps without messages.
+    """
 
     count: int = 0
     last_at_ms: int | None = None
+    has_topic: bool = False
 
 
 class LetterCounts(Struct, frozen=True):
@@ -37,13 +41,13 @@ def sum_letters(counts: Iterable[LetterCount]) -> LetterCount:
     """Return the sum over several brokers."""
     every = list(counts)
     last_at_ms = max((each.last_at_ms for each in every if each.last_at_ms is not None), default=None)
-    return LetterCount(sum(each.count for each in every), last_at_ms)
+    return LetterCount(sum(each.count for each in every), last_at_ms, any(each.has_topic for each in every))
 
 
 async def count_letters(client: Client, broker: BrokerData, group: str) -> LetterCount:
     """Return a group's dead letters on a broker."""
     queues = (await fetch_queue_offsets(client, broker, dead_letter_topic(group))).values()
-    return sum_letters(LetterCount(queue.message_count, queue.last_update_at_ms) for queue in queues)
+    return sum_letters(LetterCount(queue.message_count, queue.last_update_at_ms, has_topic=True) for queue in queues)
 
 
 async def fetch_letters(

@@ -11,7 +11,6 @@ from rmqctl.admin.results import Answers
 from rmqctl.errors import BrokerError, NotRegisteredError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import (
-    BROADCASTING,
     CONSUME_POP,
     GroupConnections,
     GroupState,
@@ -26,6 +25,7 @@ from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.member_settings import is_broadcasting_group, is_only_pulled, pops_from
 from rmqctl.rules.plan_consequences import narrowing
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 from rmqctl.rules.readable_queues import is_unreadable
@@ -194,16 +194,19 @@ def conclude(group: str, reading: GroupReading) -> GroupProgress:
     client_ids = {member.client_id for item in connected for member in item.members}
     unseen = reading.unseen_reason()
     state = group_state(unseen, has_members=bool(client_ids))
-    is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
-    is_pop = (
+    running, has_silent = reading.running.ok.values(), bool(reading.running.failed)
+    is_broadcasting = is_broadcasting_group(running, (item.message_model for item in connected))
+    may_pop = (
         any(item.consume_type == CONSUME_POP for item in connected)
-        or any(info.pop_unacked for info in reading.running.ok.values())
+        or any(info.pop_unacked for info in running)
         or any(is_pop_retry_topic(group, topic, reading.topics) for topic in reading.topics)
     )
     is_partial = bool(reading.failed_brokers or reading.orphans())
     rows = tuple(
         compute_progress(
-            _read_queue(mq, reading, has_members=bool(client_ids)), is_broadcasting=is_broadcasting, is_pop=is_pop
+            _read_queue(mq, reading, has_members=bool(client_ids)),
+            is_broadcasting=is_broadcasting,
+            is_pop=may_pop and (has_silent or not is_only_pulled(running, mq)),
         )
         for mq in sorted(reading.queues())
         if not _is_unused_retry_queue(mq, reading)
@@ -219,7 +222,7 @@ def conclude(group: str, reading: GroupReading) -> GroupProgress:
         consume_tps=None if is_partial else sum(view.stats.consume_tps for view in reading.views.values()),
         rows=rows,
         failures=(*(_counted(failure, rows) for failure in reading.failures), *_missing_brokers(reading)),
-        notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
+        notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=may_pop)),
         unreadable=reading.unreadable(),
         cut=tuple(reading.cut.values()),
         hidden=reading.hidden,
@@ -375,8 +378,6 @@ def _owners(
     mq: MessageQueue, reading: GroupReading, reasons: dict[str, Unknown], *, has_members: bool
 ) -> tuple[tuple[str, ...], list[ProcessQueueInfo]]:
     """Return the clients that report holding a queue now, and the process queue of each."""
-    # A popping client may hold all queues of a broker together, as queue -1.
-    any_queue = mq._replace(queue_id=-1)
     owners: list[str] = []
     held: list[ProcessQueueInfo] = []
     for client_id, info in sorted(reading.running.ok.items()):
@@ -384,7 +385,7 @@ def _owners(
         if process_queue is not None and not process_queue.dropped:
             owners.append(client_id)
             held.append(process_queue)
-        elif mq in info.pop_unacked or any_queue in info.pop_unacked:
+        elif pops_from(info, mq):
             owners.append(client_id)
     if len(owners) > 1:
         reasons["clientId"] = Unknown.SEVERAL_OWNERS

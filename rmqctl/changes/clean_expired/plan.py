@@ -22,7 +22,7 @@ from rmqctl.changes.clean_expired.rules.methods import (
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.group_lookup import FoundGroup, find_group, find_unreported
 from rmqctl.changes.offsets.plan import new_plan, unseen_consequences
-from rmqctl.changes.offsets.rules.route import choose_route, describe_routes, require_resettable
+from rmqctl.changes.offsets.rules.route import choose_route, describe_routes, require_one_way, require_resettable
 from rmqctl.changes.plan_parts import PlanReport, broker_of, unseen_item
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
@@ -119,6 +119,7 @@ async def plan_cleaning(client: Client, scan: StuckScan, request: CleanRequest, 
     require_resettable(
         found.situation, assume_offline=False, is_server_side=[found.is_server_side.get(name, False) for name in resets]
     )
+    require_one_way(found.situation, (each.progress.mq for each in chosen if each.popped is None))
     refused = await _find_refusals(client, scan.group, found, names)
     if refused.keys() >= set(names) and names:
         raise refused[names[0]]

@@ -29,6 +29,7 @@ from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
+from rmqctl.rules.member_settings import both_ways
 from rmqctl.text.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"
@@ -221,8 +222,13 @@ def _situation(group: str, progress: GroupProgress, reading: GroupReading) -> Gr
         group=group,
         state=group_state(unseen, has_members=has_members),
         unseen_reason=None if has_members else unseen,
-        consume_type=_agreed_unless(CONSUME_ACTIVELY, [found.consume_type for found in connected]),
-        message_model=_agreed_unless(BROADCASTING, [found.message_model for found in connected]),
+        consume_type=_agreed_unless(
+            CONSUME_ACTIVELY, [found.consume_type for found in connected], _reported("PROP_CONSUME_TYPE", reading)
+        ),
+        message_model=_agreed_unless(
+            BROADCASTING, [found.message_model for found in connected], _reported("messageModel", reading)
+        ),
+        both_ways=frozenset(both_ways(reading.running.ok, (row.mq for row in progress.rows))),
         is_popping=any(Unknown.POP in row.reasons.values() for row in progress.rows),
         languages=frozenset(member.language for found in connected for member in found.members),
         unheard=tuple(sorted(reading.unheard)),
@@ -230,9 +236,17 @@ def _situation(group: str, progress: GroupProgress, reading: GroupReading) -> Gr
     )
 
 
-def _agreed_unless(refused: str, reported: Collection[str]) -> str | None:
-    """Return what all brokers report, or `refused` if any broker reports it: members there would ignore a reset."""
-    return refused if refused in reported else agreed(reported)
+def _agreed_unless(refused: str, at_brokers: Collection[str], by_members: Collection[str]) -> str | None:
+    """Return what all brokers report, or `refused` if a broker or a member reports it: that one would ignore a reset.
+
+    A broker reports what the last heartbeat said, of whichever member that was.
+    """
+    return refused if refused in at_brokers or refused in by_members else agreed(at_brokers)
+
+
+def _reported(name: str, reading: GroupReading) -> set[str]:
+    """Return the values that members report for one of their properties."""
+    return {info.properties.get(name, "") for info in reading.running.ok.values()}
 
 
 async def find_stored(client: Client, group: str) -> FoundGroup:

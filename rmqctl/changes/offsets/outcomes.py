@@ -271,6 +271,7 @@ class Outcomes:
             wait_s = _WAIT_S + push_quiet_s(written) + (_GO_MORE_S if self._has_go else 0.0)
         if not written or wait_s <= 0:
             return
+        self._client.deadline.extend(wait_s)
         report(f"Waiting up to {wait_s:g} s until the group resumes from the new offsets...")
         waited = await wait_until_confirmed(
             self._client,

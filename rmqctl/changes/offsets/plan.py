@@ -11,7 +11,7 @@ from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.offsets.rules.drift import is_unseen_yet
 from rmqctl.changes.offsets.rules.reset import TargetKind, new_item
-from rmqctl.changes.offsets.rules.route import describe_routes, require_resettable
+from rmqctl.changes.offsets.rules.route import describe_routes, require_one_way, require_resettable
 from rmqctl.changes.offsets.rules.skips import describe_skips, goes_back
 from rmqctl.changes.plan_parts import (
     PlanReport,
@@ -75,6 +75,7 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
         assume_offline=request.assume_offline,
         is_server_side=[found.is_server_side.get(name, False) for name in names],
     )
+    require_one_way(found.situation, (row.mq for row in rows))
     await require_configured(client, found, names, hint=f"Configure it: rmqctl group create {group}")
     unreported, hidden = await find_unreported(client, found, names)
     readable = [row for row in readable if row.mq.broker_name not in unreported and row.mq not in request.unread]

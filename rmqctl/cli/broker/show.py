@@ -13,6 +13,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.route import MASTER_ID
 from rmqctl.rules.broker_config import CONSUMER_SETTINGS, RETENTION_SETTINGS
+from rmqctl.text.numbers import rate_cell
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 
@@ -214,7 +215,7 @@ _MEASURED = (
 
 def _show_rate(key: str) -> Any:
     def show(item: Item) -> str:
-        return "-" if item[key] is None else f"{item[key]:.1f}"
+        return "-" if item[key] is None else rate_cell(item[key])
 
     return show
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Brokers = Annotated[
     list[str] | None,
-    typer.Option("--broker", metavar="BROKER", help="Only on this broker. May be repeated. [default: all masters]"),
+    typer.Option("--broker", metavar="BROKER", help="Only on this broker. Repeatable. [default: all masters]"),
 ]
 
 
@@ -21,7 +21,9 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
 
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Set any field; +NAME=VALUE and -NAME for attributes."),
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Set any field; +NAME=VALUE and -NAME for attributes. Repeatable."
+        ),
     ] = None
     retry_queues: Annotated[
         int | None, typer.Option("--retry-queues", metavar="N", help="retryQueueNums: queues of the retry topic.")

@@ -80,8 +80,10 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
         noun = "message" if again == "1" else "messages"
         lost_count = sum(item.lost or 0 for item in known)
         lost = f"; {lost_count} {'is' if lost_count == 1 else 'are'} already deleted" if lost_count else ""
+        # A cleaning redelivers what it sends back; this counts what is consumed although it was sent back.
+        again_by = "consumed twice" if any(item.cleaning is not None for item in known) else "redelivered"
         said = (
-            f"{at_least}{again} {noun}{_before_filters(plan)} would be redelivered, {at_least}{skipped} skipped{lost}."
+            f"{at_least}{again} {noun}{_before_filters(plan)} would be {again_by}, {at_least}{skipped} skipped{lost}."
         )
         yield f"{said[0].upper()}{said[1:]}"
     if unknown:

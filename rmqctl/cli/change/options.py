@@ -39,7 +39,7 @@ class Consent(Struct, frozen=True, kw_only=True):
         str | None,
         typer.Option(
             "--wait-stable",
-            metavar="TIME",
+            metavar="DURATION",
             help="How long to wait until the group resumes from the new offsets. [default: 60s, longer for pushes]",
         ),
     ] = None

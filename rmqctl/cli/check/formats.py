@@ -113,7 +113,10 @@ def _label_values(row: CheckRow) -> tuple[str, ...]:
 
 
 def junit(result: GateResult) -> str:
-    """Return a JUnit report: a suite per group, a case per limit; what is unknown is an error."""
+    """Return a JUnit report: a suite per group, a case per limit; what is unknown is an error.
+
+    JUnit has no warnings, and CI servers stop at a failure: the case of a warning passes and says so.
+    """
     from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
     seconds = f"{result.waited_ms / 1000:.3f}"
@@ -125,20 +128,22 @@ def junit(result: GateResult) -> str:
             found = row.result
             case = SubElement(suite, "testcase", classname=printable(group.label), name=found.kind.value, time="0")
             said = printable(found.sentence)
+            whole = "\n".join(printable(line) for line in (said, found.hint, found.next_command) if line)
             if found.status is GateStatus.OK:
                 SubElement(case, "system-out").text = said
-                continue
-            tag = "error" if found.status is GateStatus.UNKNOWN else "failure"
-            problem = SubElement(case, tag, type=found.status.value, message=said)
-            problem.text = "\n".join(printable(line) for line in (said, found.hint, found.next_command) if line)
+            elif found.status is GateStatus.WARNING:
+                SubElement(case, "system-out").text = f"{found.status}: {whole}"
+            else:
+                tag = "error" if found.status is GateStatus.UNKNOWN else "failure"
+                SubElement(case, tag, type=found.status.value, message=said).text = whole
     indent(top)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(top, encoding="unicode")}\n'
 
 
 def _counted(rows: Sequence[CheckRow]) -> dict[str, str]:
     counts = Counter(row.result.status for row in rows)
-    failure_count = counts[GateStatus.CRITICAL] + counts[GateStatus.WARNING]
-    return {"tests": str(len(rows)), "failures": str(failure_count), "errors": str(counts[GateStatus.UNKNOWN])}
+    problems = {"failures": counts[GateStatus.CRITICAL], "errors": counts[GateStatus.UNKNOWN]}
+    return {"tests": str(len(rows)), **{name: str(count) for name, count in problems.items()}}
 
 
 def _all_ok(result: GateResult) -> str:

@@ -22,7 +22,7 @@ Examples:
   rmqctl check my-group --max-lag 1000 --min-members 3
   rmqctl check my-group --max-time-lag 5m --warn-time-lag 1m -o nagios
   rmqctl check my-group --min-members 3 --max-lag 100 --stable-for 60s --wait 5m    # a gate after a deployment
-  rmqctl check 'payments-*' --no-severity error --max-dlq-growth 0
+  rmqctl check 'payments-*' --fail-on error --max-dlq-growth 0
   rmqctl check --from checks.toml -o junit --outfile checks.xml
   rmqctl check --from checks.toml -o prometheus --outfile /var/lib/node_exporter/rmqctl.prom -q
 
@@ -38,7 +38,7 @@ Exit codes (Nagios):
 Formats: text (the default), nagios, prometheus, junit, and those of every command. With --outfile, standard output gets
 the text, or with -q nothing.
 
-Without limits, the groups are checked with --no-severity error.
+Without limits, the groups are checked with --fail-on error.
 
 A value that is only partly known is compared by its known part: it can exceed a limit, but it cannot meet one.
 
@@ -52,7 +52,7 @@ queues that they hold do not change. The last reading starts when --wait ends at
 
 \b
   [defaults]
-  no-severity = "error"
+  fail-on = "error"
   [[check]]
   group = "billing"
   max-lag = 1000
@@ -69,10 +69,10 @@ def command(
     max_lag: Annotated[int | None, typer.Option("--max-lag", metavar="N", help="Most unread messages.")] = None,
     warn_lag: Annotated[int | None, typer.Option("--warn-lag", metavar="N", help="Warn above this lag.")] = None,
     max_time_lag: Annotated[
-        str | None, typer.Option("--max-time-lag", metavar="TIME", help="Highest age of an unread message.")
+        str | None, typer.Option("--max-time-lag", metavar="DURATION", help="Highest age of an unread message.")
     ] = None,
     warn_time_lag: Annotated[
-        str | None, typer.Option("--warn-time-lag", metavar="TIME", help="Warn above this age.")
+        str | None, typer.Option("--warn-time-lag", metavar="DURATION", help="Warn above this age.")
     ] = None,
     min_members: Annotated[int | None, typer.Option("--min-members", metavar="N", help="Fewest members.")] = None,
     warn_members: Annotated[
@@ -85,23 +85,25 @@ def command(
         int | None, typer.Option("--warn-dlq-growth", metavar="N", help="Warn above this many dead letters.")
     ] = None,
     dlq_window: Annotated[
-        str, typer.Option("--dlq-window", metavar="TIME", help="Count dead letters up to this age.")
+        str, typer.Option("--dlq-window", metavar="DURATION", help="Count dead letters up to this age.")
     ] = "10m",
-    no_severity: Annotated[
+    fail_on: Annotated[
         str | None,
-        typer.Option("--no-severity", metavar="SEVERITY", help="No finding of rmqctl diagnose this severe or worse."),
+        typer.Option(
+            "--fail-on", metavar="SEVERITY", help="Fail on a finding of rmqctl diagnose this severe or worse."
+        ),
     ] = None,
     warn_severity: Annotated[
         str | None, typer.Option("--warn-severity", metavar="SEVERITY", help="Warn of a finding this severe or worse.")
     ] = None,
     stable_for: Annotated[
         str | None,
-        typer.Option("--stable-for", metavar="TIME", help="How long everything must be OK without a rebalance."),
+        typer.Option("--stable-for", metavar="DURATION", help="How long everything must be OK without a rebalance."),
     ] = None,
     wait: Annotated[
-        str | None, typer.Option("--wait", metavar="TIME", help="Wait up to this long until everything is OK.")
+        str | None, typer.Option("--wait", metavar="DURATION", help="Wait up to this long until everything is OK.")
     ] = None,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Pause between two readings.")] = "5s",
+    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Pause between two readings.")] = "5s",
     from_file: Annotated[
         str | None,
         typer.Option("--from", metavar="FILE", help="Read groups and limits from a TOML file (- for stdin)."),
@@ -120,7 +122,7 @@ def command(
     limits = {
         "max-lag": max_lag, "warn-lag": warn_lag, "max-time-lag": max_time_lag, "warn-time-lag": warn_time_lag,
         "min-members": min_members, "warn-members": warn_members, "max-dlq-growth": max_dlq_growth,
-        "warn-dlq-growth": warn_dlq_growth, "no-severity": no_severity, "warn-severity": warn_severity,
+        "warn-dlq-growth": warn_dlq_growth, "fail-on": fail_on, "warn-severity": warn_severity,
         "stable-for": stable_for,
     }  # fmt: skip
     wait_s = None if wait is None else seconds_option("--wait", wait)
@@ -155,7 +157,7 @@ def _entries(
     if not groups:
         raise UsageError("No group is given.", hint="Use rmqctl check GROUP..., or rmqctl check --from FILE.")
     if not limits.keys() - {"stable-for"}:
-        limits = {**limits, "no-severity": "error"}
+        limits = {**limits, "fail-on": "error"}
     made = make_limits({**limits, "dlq-window": dlq_window}, lambda key: f"--{key}")
     return [EstateEntry(None, CheckTarget(group, tuple(topics), made)) for group in dict.fromkeys(groups)]
 

@@ -11,6 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID
+from rmqctl.text.numbers import rate_cell
 from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _show_timer(item: Item) -> str:
 
 def _show_rate(key: str) -> Any:
     def show(item: Item) -> str:
-        return "-" if item[key] is None else f"{item[key]:.1f}"
+        return "-" if item[key] is None else rate_cell(item[key])
 
     return show
 

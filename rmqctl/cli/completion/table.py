@@ -9,7 +9,7 @@ from typing import Any
 
 from rmqctl.cli.globals import FORMATS, global_params
 from rmqctl.cli.lazy import load_command
-from rmqctl.cli.registry import COMMANDS
+from rmqctl.cli.registry import ALIASES, COMMANDS
 from rmqctl.model.tls import TLS_VERIFICATIONS
 
 from .scripts import FILE_NAMES, SCRIPTS
@@ -23,8 +23,7 @@ _OF_OPTIONS = {
     "--context": "CONTEXT", "--tls-verify": "VERIFY", "--columns": "COLUMN,", "--sort": "COLUMN,", "--where": "COLUMN",
     "--broker": "BROKER", "--remove-brokers": "BROKER", "--queue": "BROKER", "--codec": "CODEC", "--body": "BODY",
     "--strategy": "STRATEGY", "--compare": "STRATEGY", "--inner": "STRATEGY", "--severity": "SEVERITY",
-    "--fail-on": "SEVERITY",
-    "--no-severity": "SEVERITY", "--warn-severity": "SEVERITY", "--only": "FINDING", "--set": "FIELD",
+    "--fail-on": "SEVERITY", "--warn-severity": "SEVERITY", "--only": "FINDING", "--set": "FIELD",
     "--id": "RECEIPT",
 }  # fmt: skip
 _OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"}
@@ -65,6 +64,7 @@ def make_table() -> str:
         commands[words] = {"options": options, "arguments": arguments, "columns": keys}
         if formats := getattr(module, "OWN_FORMATS", ()):
             commands[words]["formats"] = formats
+    commands |= {alias: commands[words] for alias, words in ALIASES.items()}
     values = {
         "FORMAT": FORMATS,
         "VERIFY": TLS_VERIFICATIONS,

@@ -80,18 +80,18 @@ def command(
     ] = "averagely",
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", metavar="QUEUE", help="For config: broker-a:0, broker-a:0-3 or broker-a; repeatable."),
+        typer.Option("--queue", metavar="QUEUE", help="For config: broker-a:0, broker-a:0-3 or broker-a. Repeatable."),
     ] = None,
     strategy_option: Annotated[
         list[str] | None,
-        typer.Option("--strategy-option", metavar="NAME=VALUE", help="Option for a plugin's strategy; repeatable."),
+        typer.Option("--strategy-option", metavar="NAME=VALUE", help="Option for a plugin's strategy. Repeatable."),
     ] = None,
     plugin: Annotated[
         list[str] | None,
-        typer.Option("--plugin", metavar="FILE", help="Plugin with strategies or site resolvers; repeatable."),
+        typer.Option("--plugin", metavar="FILE", help="Plugin with strategies or site resolvers. Repeatable."),
     ] = None,
     consume_timeout: Annotated[
-        str, typer.Option("--consume-timeout", metavar="TIME", help="Send messages back after this time.")
+        str, typer.Option("--consume-timeout", metavar="DURATION", help="Send messages back after this time.")
     ] = "15m",
     max_reconsume_times: Annotated[
         int,
@@ -101,7 +101,7 @@ def command(
         bool, typer.Option("--broadcast", help="Deliver every message to every member; store offsets locally.")
     ] = False,
     protect: Annotated[
-        str, typer.Option("--protect", metavar="TIME", help="Time before a new member counts for sharing.")
+        str, typer.Option("--protect", metavar="DURATION", help="Time before a new member counts for sharing.")
     ] = "0s",
     instance: Annotated[
         str | None, typer.Option("--instance", metavar="NAME", help="End of the client id.", show_default=False)
@@ -110,10 +110,10 @@ def command(
         int | None, typer.Option("--count", metavar="N", min=1, help="End after N messages.", show_default=False)
     ] = None,
     for_: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after this time.", show_default=False)
+        str | None, typer.Option("--for", metavar="DURATION", help="End after this time.", show_default=False)
     ] = None,
     drain: Annotated[
-        str, typer.Option("--drain", metavar="TIME", help="Time limit to finish pulled messages at the end.")
+        str, typer.Option("--drain", metavar="DURATION", help="Time limit to finish pulled messages at the end.")
     ] = "30s",
     confirm: Confirm = None,
     yes: Yes = False,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.text.times import time_fields
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.diagnose.finding import Finding
@@ -33,3 +35,12 @@ def finding_item(finding: Finding, read_at_ms: int) -> dict[str, Any]:
             for at_ms in [read_at_ms if fact.at_ms is None else fact.at_ms]
         ],
     }
+
+
+def merge_items(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows of a table: a fact about a broker is one row, with the number of groups that it concerns."""
+    alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for item in items:
+        key = (item["code"], item["severity"], item["sentence"], item["nextCommand"] or item["group"])
+        alike.setdefault(key, []).append(item)
+    return [each[0] if len(each) == 1 else {**each[0], "group": counted(len(each), "group")} for each in alike.values()]

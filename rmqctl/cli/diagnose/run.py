@@ -3,7 +3,7 @@
 # No "from __future__ import annotations" here: typer would evaluate the annotations as texts, at 1 ms each. Modules
 # that ask the cluster are imported when the command runs, so that --help does not load them.
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
@@ -14,7 +14,6 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.text.names import hint_for
-from rmqctl.text.times import time_fields
 from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ A rebalance causes some findings for a moment. If there is one of these, the gro
 they are reported only if both readings show them. --settle 0s (or Ctrl-C) reports the first reading."""
 
 _DEFAULT_SAMPLE = "2s"
-# Longer ones do not fit the deadline of a single question.
-_SHORT_SAMPLE_S = 5
 # Clients ask for routes every 30 s, rebalance every 20 s, and send heartbeats every 30 s.
 _DEFAULT_SETTLE = "55s"
 _MOST_NOTES = 10
@@ -71,7 +68,7 @@ def command(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="CODE,...", help="Only checks with these codes or code prefixes; repeatable."),
+        typer.Option("--only", metavar="CODE,...", help="Only checks with these codes or code prefixes. Repeatable."),
     ] = None,
     fail_on: Annotated[
         str | None,
@@ -80,12 +77,14 @@ def command(
     sample: Annotated[
         str,
         typer.Option(
-            "--for", metavar="TIME", help="Time between two readings that show changes; 0s to read only once."
+            "--for", metavar="DURATION", help="Time between two readings that show changes; 0s to read only once."
         ),
     ] = _DEFAULT_SAMPLE,
     settle: Annotated[
         str,
-        typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to skip the confirmation."),
+        typer.Option(
+            "--settle", metavar="DURATION", help="How long a rebalance may take; 0s to skip the confirmation."
+        ),
     ] = _DEFAULT_SETTLE,
     probe: Annotated[
         bool, typer.Option("--probe", help="Ask members for up to 120 s until each clock is known to 5 ms.")
@@ -95,14 +94,14 @@ def command(
         typer.Option(
             "--proxy",
             metavar="ADDR",
-            help="Remoting address of a 5.x proxy to ask for members; repeatable. [default: the context's proxies]",
+            help="Remoting address of a 5.x proxy to ask for members. Repeatable. [default: the context's proxies]",
         ),
     ] = None,
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page; replaces FILE.")
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with checks; repeatable.")
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with checks. Repeatable.")
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
@@ -127,7 +126,6 @@ def command(
     if not any(check.needs & TIMED_NEEDS for check in checks):
         sample_s = 0
     is_many = every or len(names) > 1 or any("*" in name or "?" in name for name in names)
-    is_open_ended = is_many or probe or sample_s > _SHORT_SAMPLE_S
     if probe and invocation.display.with_notes:
         note_to_stderr("Asking members for up to 120 s. Nothing is written.")
 
@@ -136,14 +134,14 @@ def command(
 
     try:
         waiting = f"Watching {'groups' if is_many else 'the group'}" if sample_s else "Asking the cluster"
-        found = invocation.ask(lambda client: look(client, names), open_ended=is_open_ended, waiting=waiting)
+        found = invocation.ask(lambda client: look(client, names), open_ended=is_many, waiting=waiting)
     except NotFoundError as error:
         if not every or error.kind != "Group":
             raise
         found = DiagnosisRound((), ())  # a cluster without groups is not an error
     unsure = [diagnosis.facts.group for diagnosis in found.diagnoses if diagnosis.may_pass]
     if unsure and settle_s and _wait(invocation, found, unsure, settle_s):
-        again = invocation.ask(lambda client: look(client, unsure), open_ended=is_open_ended)
+        again = invocation.ask(lambda client: look(client, unsure), open_ended=is_many)
         found = compare_rounds(found, again)
     listing = to_listing(found, checks, least=least, is_many=is_many, with_clocks=probe)
     code = render(listing, invocation.display)
@@ -227,9 +225,10 @@ def to_listing(
     `with_clocks` adds a note on the clocks of every group, else only of groups with a finding about clocks.
     """
     from rmqctl.diagnose.diagnosis import at_least
-    from rmqctl.diagnose.finding import SEVERITIES
+    from rmqctl.diagnose.finding import SEVERITIES, by_fact
 
-    from .finding_items import finding_item
+    from .finding_items import finding_item, merge_items
+    from .group_items import group_item, unread_item
 
     is_shown = at_least(least or SEVERITIES[-1])
     rows = [
@@ -244,6 +243,8 @@ def to_listing(
         str(severity): sum(finding.severity is severity for one in found.diagnoses for finding in one.findings)
         for severity in SEVERITIES
     }
+    facts = by_fact(finding for one in found.diagnoses for finding in one.findings)
+    told = {str(severity): sum(each[0].severity is severity for each in facts.values()) for severity in SEVERITIES}
     columns = (
         COLUMNS
         if is_many
@@ -256,62 +257,35 @@ def to_listing(
         name=lambda item: f"{item['group']} {item['code']}" if is_many else str(item["code"]),
         failures=found.failures,
         extra={
-            "groups": [_group_item(one, checks) for one in found.diagnoses],
+            "groups": [
+                *(group_item(one, checks) for one in found.diagnoses),
+                *(unread_item(group, error, checks) for group, error in found.unread.items()),
+            ],
             "summary": counts,
             "checkCount": len(checks),
         },
         notes=[
             *_clock_notes(found, with_all=with_clocks),
-            *_notes(found, checks, counts, hidden_count=sum(counts.values()) - len(items)),
+            *_notes(found, checks, told, hidden_count=sum(not is_shown(each[0]) for each in facts.values())),
         ],
+        merged=merge_items,
         empty=_nothing(found, checks, least),
     )
-
-
-def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
-    return {
-        "group": one.facts.group,
-        "state": one.facts.state,
-        "findingCount": len(one.findings),
-        "worstSeverity": str(one.findings[0].severity) if one.findings else None,
-        "unknown": [
-            {"need": str(need), "reason": reason, "codes": one.open_codes(checks, need)}
-            for need, reason in one.unknown.items()
-        ],
-        "passedCodes": list(one.passed_codes),
-        "readingCount": one.looks,
-        **time_fields("readTimestamp", one.facts.at_ms),
-        "clocks": _clock_items(one),
-        "reasons": {} if one.findings else {"worstSeverity": "NO_FINDINGS"},
-    }
-
-
-def _clock_items(one: "Diagnosis") -> list[dict[str, Any]]:
-    """Make an item of each clock; an unknown bound is null."""
-    return [
-        {
-            "kind": kind,
-            "name": name,
-            "skewLowMs": bounds.low_ms,
-            "skewHighMs": bounds.high_ms,
-            "reasons": {
-                key: "NOT_REPORTED"
-                for key, value in (("skewLowMs", bounds.low_ms), ("skewHighMs", bounds.high_ms))
-                if value is None
-            },
-        }
-        for (kind, name), bounds in one.facts.clocks.every().items()
-    ]
 
 
 def _clock_notes(found: "DiagnosisRound", *, with_all: bool) -> Iterator[str]:
     from rmqctl.diagnose.clocks import clock_words
 
+    said: dict[str, list[str]] = {}
     for one in found.diagnoses:
         every = one.facts.clocks.every()
         if every and (with_all or any(finding.code.startswith("CLK") for finding in one.findings)):
-            said = listed((f"{name} {clock_words(bounds)}" for (_, name), bounds in every.items()), shown=6)
-            yield f"{one.facts.group}: clocks relative to this machine's: {said}."
+            clocks = listed((f"{name} {clock_words(bounds)}" for (_, name), bounds in every.items()), shown=6)
+            said.setdefault(clocks, []).append(one.facts.group)
+    notes = [f"{listed(groups)}: clocks relative to this machine's: {clocks}." for clocks, groups in said.items()]
+    yield from notes[:_MOST_NOTES]
+    if len(notes) > _MOST_NOTES:
+        yield f"{len(notes) - _MOST_NOTES} more such notes: see groups in -o json."
 
 
 def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str]:
@@ -338,6 +312,9 @@ def _notes(
     notes = [f"{listed(groups)}: {sentence}" for sentence, groups in said.items()]
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more such notes: see groups in -o json."]
+    if found.unread:
+        count = len(found.unread)
+        notes.append(f"{counted(count, 'group', 'was')} not read: {listed(found.unread)}.")
     total = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     if total:
         more = f"; {hidden_count} not shown (--severity)" if hidden_count else ""

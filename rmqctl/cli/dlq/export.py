@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl dlq export my-group --to letters.jsonl
-  rmqctl dlq export my-group --to letters.csv --since 24h
-  rmqctl dlq export my-group --to letters.parquet            # needs pyarrow
-  rmqctl dlq export my-group --to - --topic orders | jq .body
+  rmqctl dlq export my-group --outfile letters.jsonl
+  rmqctl dlq export my-group --outfile letters.csv --since 24h
+  rmqctl dlq export my-group --outfile letters.parquet            # needs pyarrow
+  rmqctl dlq export my-group --outfile - --topic orders | jq .body
 
 \b
 Formats, chosen by the suffix of the file or by --format:
@@ -56,7 +56,9 @@ FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
 def command(
     ctx: typer.Context,
     group: Group,
-    to: Annotated[str, typer.Option("--to", metavar="FILE", help="File to create; - for stdout.", show_default=False)],
+    outfile: Annotated[
+        str, typer.Option("--outfile", metavar="FILE", help="File to create; - for stdout.", show_default=False)
+    ],
     form: Annotated[
         str | None, typer.Option("--format", metavar="FORMAT", help=f"File format: {', '.join(FORMATS)}.")
     ] = None,
@@ -68,8 +70,8 @@ def command(
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
     wanted = conditions.wanted(invocation, group, BodyStyle())
-    form = _format(to, form)
-    path = None if to == "-" else new_file("--to", to, is_forced=force, may_force=True)
+    form = _format(outfile, form)
+    path = None if outfile == "-" else new_file("--outfile", outfile, is_forced=force, may_force=True)
     exported: dict[str, Any] = {"count": 0, "earliestTimestamp": None, "lastTimestamp": None}
 
     async def run(client: "Client") -> LetterResult:
@@ -87,7 +89,7 @@ def command(
             return await read_letters(client, wanted, take, with_progress=invocation.display.with_notes)
 
     outcome = invocation.ask(run, open_ended=True)
-    item = {"group": wanted.group, "file": to, "format": form, **exported}
+    item = {"group": wanted.group, "file": outfile, "format": form, **exported}
     item["sizeBytes"] = None if path is None else path.stat().st_size
     listing = to_listing(item, outcome, unfit_notes(wanted))
     if path is not None:

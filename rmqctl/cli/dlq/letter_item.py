@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rmqctl.cli.output.body import BodyStyle, excerpt
 from rmqctl.cli.output.listing import Column
 from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item
@@ -34,18 +36,18 @@ def origin_fields(reconsume_times: int, properties: Mapping[str, str]) -> dict[s
 
 _SHOWN = {column.key: column for column in MESSAGE_COLUMNS}
 COLUMNS = (
-    _SHOWN["storeTimestamp"],
+    replace(_SHOWN["storeTimestamp"], gives_way=3),
     Column("TOPIC", "originTopic"),
-    Column("RECONSUMED", "reconsumeTimes", is_number=True),
+    Column("RECONSUMED", "reconsumeTimes", is_number=True, gives_way=2),
     Column("GIVEN-UP", "givenUp", is_wide=True),
     Column("BROKER", "brokerName", is_wide=True),
     Column("Q", "queueId", is_number=True, is_wide=True),
     Column("OFFSET", "queueOffset", is_number=True, is_wide=True),
     _SHOWN["tags"],
     _SHOWN["keys"],
-    Column("MSG-ID", "msgId", gives_way=True),
+    Column("MSG-ID", "msgId", is_id=True),
     Column("BORN", "bornTimestamp", is_time=True, is_wide=True),
     Column("BORN-HOST", "bornHost", is_wide=True),
-    Column("SIZE", "bodySize", is_number=True),
+    Column("SIZE", "bodySize", is_number=True, gives_way=1),
     Column("BODY", "body", show=excerpt, is_alarm=lambda item: item["bodyCrcOk"] is False),
 )

@@ -57,7 +57,7 @@ before, by any ledger, and died again, only the last one.
 system topics are refused as targets. A message on which a transform fails is named and not sent.
 
 A dead letter that does not record its original topic is sent by --to-topic only (exit code 8 otherwise). To send only
-these: dlq export --to FILE.jsonl, keep the lines whose originTopic is null, and replay this file with --to-topic.
+these: dlq export --outfile FILE.jsonl, keep the lines whose originTopic is null, and replay this file with --to-topic.
 
 --from-file rejects a file of another group, and a file that names no broker of this cluster; nothing is sent then.
 

@@ -140,7 +140,9 @@ class FileSource:
             row = _DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             sentence = f"--from-file {self._path}, line {number}: {str(error).rstrip('.')}."
-            raise UsageError(sentence, hint="Create the file with rmqctl dlq export GROUP --to FILE.jsonl.") from None
+            raise UsageError(
+                sentence, hint="Create the file with rmqctl dlq export GROUP --outfile FILE.jsonl."
+            ) from None
         where = f"--from-file {self._path}, line {number}"
         hint = f"Replay it with rmqctl dlq replay {row.group} --from-file {self._path}."
         require_fit(where, "group", [row.group], [self._group], hint=hint)

@@ -131,7 +131,7 @@ def _show_last(item: Item) -> str:
 
 
 COLUMNS = (
-    Column("LEDGER", "id"),
+    Column("LEDGER", "id", is_id=True),
     Column("NAME", "name", show=lambda item: item["name"] or "-"),
     Column("GROUP", "group"),
     Column("TO", "targetTopic", show=lambda item: item["targetTopic"] or "(origin)"),

@@ -8,10 +8,11 @@ import stat
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from shlex import quote
 
 from rmqctl import __version__
 from rmqctl.cli.config.file import Config, read_config
-from rmqctl.client.secrets import read_credentials
+from rmqctl.client.secrets import exposed_mode, private_key_file, read_credentials
 from rmqctl.errors import UsageError
 from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.text.words import counted
@@ -138,17 +139,20 @@ def _configuration(path: Path) -> list[CheckResult]:
 def _context(config: Config, name: str) -> list[CheckResult]:
     try:
         context = config.context(name)
-        credentials = context.path(context.credentials)
-        if credentials is None:
-            return []
-        read_credentials(credentials)
+        credentials, key = context.path(context.credentials), context.path(private_key_file(context.tls))
+        if credentials is not None:
+            read_credentials(credentials)
     except UsageError as error:
         return [CheckResult("context", name, Status.FAIL, error.sentence.rstrip("."), error.hint)]
-    mode = _mode(Path(credentials))
-    if mode is not None and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        found = f"{credentials} is accessible to other users ({mode:04o})"
-        return [CheckResult("credentials", name, Status.WARN, found, f"chmod 600 {credentials}")]
-    return [CheckResult("credentials", name, Status.OK, f"{credentials}, accessible to its owner only")]
+    return [_secrets(kind, name, path) for kind, path in (("credentials", credentials), ("tls key", key)) if path]
+
+
+def _secrets(kind: str, context: str, path: str) -> CheckResult:
+    mode = exposed_mode(path)
+    if mode is not None:
+        found = f"{path} is accessible to other users ({mode:04o})"
+        return CheckResult(kind, context, Status.WARN, found, f"chmod 600 {quote(path)}")
+    return CheckResult(kind, context, Status.OK, f"{path}, accessible to its owner only")
 
 
 def _mode(path: Path) -> int | None:

@@ -11,8 +11,9 @@ from rmqctl.admin.groups.rules.attention import NOT_ASKED, Mark, Part, mark
 from rmqctl.cli.arguments import AnyGroups
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.render import choose_columns
 from rmqctl.cli.output.totals import show_total
+from rmqctl.cli.repeat import Repetition
 from rmqctl.rules.lite_topics import NOT_LITE
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import agreeing, counted, listed
@@ -27,7 +28,7 @@ HELP = """\b
 Examples:
   rmqctl group list
   rmqctl group list 'payments-*'
-  rmqctl group list --only-with-lag --sort -lag
+  rmqctl group list --only-with-lag --sort -lag --watch
   rmqctl group list --where state=EMPTY --where 'lag>0'
   rmqctl group list -o json | jq '.items[] | select(.state == "EMPTY" and .lag > 0)'
 
@@ -63,6 +64,8 @@ def command(
         bool, typer.Option("--only-with-lag", help="Show only groups with lag, or with unknown lag.")
     ] = False,
     system: Annotated[bool, typer.Option("--system", help="Show RocketMQ's system groups as well.")] = False,
+    *,
+    repetition: Repetition,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     import asyncio
@@ -79,11 +82,13 @@ def command(
     async def fetch(client: "Client") -> tuple["GroupList", list["Failure"]]:
         return await asyncio.gather(fetch_group_list(client, names, with_system=system), fetch_silent_slaves(client))
 
-    groups, slaves = invocation.ask(fetch)
-    is_whole = not names and not groups.failures
-    invocation.remember("groups", (group.group for group in groups.groups), is_whole=is_whole)
-    listing = to_listing(groups, only_with_lag=only_with_lag, slaves=slaves)
-    return render(listing, invocation.display)
+    def read() -> Listing:
+        groups, slaves = invocation.ask(fetch)
+        is_whole = not names and not groups.failures
+        invocation.remember("groups", (group.group for group in groups.groups), is_whole=is_whole)
+        return to_listing(groups, only_with_lag=only_with_lag, slaves=slaves)
+
+    return repetition.show(invocation, read)
 
 
 def to_listing(groups: "GroupList", *, only_with_lag: bool = False, slaves: Sequence["Failure"] = ()) -> Listing:

@@ -15,6 +15,7 @@ from rmqctl.model.group import MemberView, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.durations import short_duration
+from rmqctl.text.numbers import rounded_rate
 from rmqctl.text.times import time_fields
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def to_listing(members: "GroupMembers") -> Listing:
             "stateReason": None if members.unseen_reason is None else str(members.unseen_reason),
             "brokerNames": sorted(members.connections),
         },
-        notes=sentences(facts, CHECKS, "MEM", "ALO001"),
+        notes=sentences(facts, CHECKS, "MEM", "ALO001", "ORD"),
         empty=no_members(members.group, members.unseen_reason),
     )
 
@@ -146,9 +147,9 @@ def _own_words(info: RunningInfo) -> dict[str, Any]:
         "cachedMsgCount": sum(queue.cached_count for queue in held.values()),
         "cachedMsgSizeInMiB": sum(queue.cached_size_mib for queue in held.values()),
         "popUnackedCount": sum(info.pop_unacked.values()),
-        "pullTps": None if total is None else round(total.pull_tps, 2),
-        "consumeOkTps": None if total is None else round(total.consume_ok_tps, 2),
-        "consumeFailedTps": None if total is None else round(total.consume_failed_tps, 2),
+        "pullTps": None if total is None else rounded_rate(total.pull_tps),
+        "consumeOkTps": None if total is None else rounded_rate(total.consume_ok_tps),
+        "consumeFailedTps": None if total is None else rounded_rate(total.consume_failed_tps),
         "consumeFailedMsgs": None if total is None else total.consume_failed_count,
         "consumeRtMs": None if total is None else round(total.consume_rt_ms, 2),
         "strategy": strategy_name(info),
@@ -186,8 +187,12 @@ def _show_timeout(item: Item) -> str:
     return "-" if item["consumeTimeoutMs"] is None else short_duration(item["consumeTimeoutMs"])
 
 
+def _show_orderly(item: Item) -> str:
+    return {True: "yes", False: "no", None: "-"}[item["isOrderly"]]
+
+
 COLUMNS = (
-    Column("CLIENT", "clientId"),
+    Column("CLIENT", "clientId", is_kept=True),
     Column("HOST", "clientAddrs", show=_hosts, gives_way=True),
     Column("LANGUAGE", "language", is_wide=True),
     Column("VERSION", "clientVersion", gives_way=True),
@@ -208,6 +213,9 @@ COLUMNS = (
     Column("FAILED-1H", "consumeFailedMsgs", is_number=True, is_wide=True),
     Column("RT-MS", "consumeRtMs", show=_rate("consumeRtMs"), is_number=True, gives_way=True),
     Column("THREADS", "consumeThreadMax", is_number=True, is_wide=True),
+    Column("TYPE", "consumeType", is_wide=True),
+    Column("MODEL", "messageModel", is_wide=True),
+    Column("ORDERLY", "isOrderly", show=_show_orderly, is_wide=True),
     Column("FROM", "consumeFromWhere", is_wide=True),
     Column("RETRIES", "maxReconsumeTimes", is_number=True, is_wide=True),
     Column("TIMEOUT", "consumeTimeoutMs", show=_show_timeout, is_number=True, is_wide=True),

@@ -68,12 +68,10 @@ def command(
     ] = None,
     file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="File with the body; - for stdin.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Send each line as a message.")] = False,
-    key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="KEY", help="A business key. May be repeated.")
-    ] = None,
+    key: Annotated[list[str] | None, typer.Option("--key", metavar="KEY", help="A business key. Repeatable.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="The tag.")] = None,
     properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property. May be repeated.")
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property. Repeatable.")
     ] = None,
     delay_level: Annotated[
         int | None,
@@ -82,7 +80,7 @@ def command(
         ),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--delay", metavar="TIME", help="Deliver after this time: 90s, 2h. From 5.0 on.")
+        str | None, typer.Option("--delay", metavar="DURATION", help="Deliver after this time: 90s, 2h. From 5.0 on.")
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="Send to this queue only.")] = None,
     count: Annotated[
@@ -280,7 +278,7 @@ _COLUMNS = (
     Column("TAGS", "tags", gives_way=True),
     Column("KEYS", "keys", show=lambda item: " ".join(item["keys"]) or "-", gives_way=True),
     Column("SIZE", "bodySize", is_number=True, gives_way=True),
-    Column("MSG-ID", "msgId"),
+    Column("MSG-ID", "msgId", is_id=True),
     Column("OFFSET-MSG-ID", "offsetMsgId", is_wide=True),
     Column("RECALL-HANDLE", "recallHandle", is_wide=True),
     Column("STATUS", "sendStatus", is_alarm=_is_unsafe),

@@ -143,7 +143,7 @@ _COLUMNS = (
     Column("TIME", "timestamp", is_time=True),
     Column("EVENT", "event"),
     Column("GROUP", "group"),
-    Column("CLIENT", "clientHost", gives_way=True),
+    Column("CLIENT", "clientHost", is_kept=True),
     Column("RETRY", "retryTimes", is_number=True),
     Column("COST-MS", "costTime", is_number=True),
     Column(

@@ -29,7 +29,7 @@ def command(
     group: Group,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Delete the offsets of this topic. May be repeated."),
+        typer.Option("--topic", metavar="TOPIC", help="Delete the offsets of this topic. Repeatable."),
     ] = None,
     leftovers: Annotated[bool, typer.Option("--leftovers", help="Delete the offsets of deleted topics.")] = False,
     *,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset export my-group > my-group.json
-  rmqctl offset export my-group --topic orders --file orders.json
+  rmqctl offset export my-group --topic orders --outfile orders.json
   rmqctl offset export my-group -o csv     # topic,brokerName,queueId,offset
   rmqctl offset export my-group --kafka    # topic,partition,offset
   rmqctl offset export my-group --where brokerName=broker-a
@@ -69,9 +69,9 @@ def command(
     ctx: typer.Context,
     group: Group,
     topic: TopicPatterns = None,
-    file: Annotated[
+    outfile: Annotated[
         str | None,
-        typer.Option("--file", metavar="FILE", help="Write to a new file that only you can read; - for stdout."),
+        typer.Option("--outfile", metavar="FILE", help="Write to a new file that only you can read; - for stdout."),
     ] = None,
     force: Force = False,
     kafka: Annotated[bool, typer.Option("--kafka", help="Write Kafka's CSV: topic,partition,offset.")] = False,
@@ -79,9 +79,11 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     display = _export_display(invocation.display, is_kafka=kafka)
-    if file in (None, "-") and force:
-        raise UsageError("--force needs --file FILE.")
-    target = None if file is None or file == "-" else new_file("--file", file, is_forced=force, may_force=True)
+    if outfile in (None, "-") and force:
+        raise UsageError("--force needs --outfile FILE.")
+    target = (
+        None if outfile is None or outfile == "-" else new_file("--outfile", outfile, is_forced=force, may_force=True)
+    )
     name, topics = invocation.full_name(group), [invocation.full_name(each) for each in topic or ()]
     export = invocation.ask(lambda client: fetch_export(client, name, topics))
     listing = to_csv_listing(export, is_kafka=kafka) if display.format == "csv" else to_listing(export)

@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.plan import Operation, operation_name
+from rmqctl.text.durations import short_duration
 from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted, listed
 
@@ -105,28 +107,33 @@ def _is_open(item: Item) -> bool:
     return bool(item["state"] != "DONE")
 
 
-def _when(item: Item) -> str:
-    return f"{item['startedAtIso'][:19]}Z" if item["startedAtIso"] else "-"
+def _show_age(item: Item) -> str:
+    return f"{short_duration(max(time.time_ns() // 1_000_000 - item['startedAtMs'], 0))} ago"
 
 
 def _what(item: Item) -> str:
     return operation_name(Operation(item["operation"]), item["asked"])
 
 
+def _count(heading: str, key: str) -> Column:
+    return Column(heading, key, is_number=True, is_alarm=lambda item: bool(item[key]), gives_way=1)
+
+
 def _columns(*, has_several_clusters: bool) -> tuple[Column, ...]:
     return (
-        Column("ID", "id"),
-        Column("WHEN", "startedAtMs", show=_when, gives_way=True),
+        Column("ID", "id", is_id=True),
+        Column("WHEN", "startedAtMs", show=_show_age, gives_way=3),
+        Column("STARTED", "startedAtIso", is_wide=True),
         Column("WHAT", "operation", show=_what),
         Column("CLUSTER", "cluster", is_wide=not has_several_clusters),
         Column("GROUP", "group"),
         Column("TOPIC", "topics", show=lambda item: listed(item["topics"]) or "-"),
         Column("ASKED", "asked", gives_way=True),
         Column("STATE", "state", is_alarm=_is_open),
-        Column("CONFIRMED", "confirmedCount", is_number=True),
-        Column("UNCHANGED", "unchangedCount", is_number=True, is_alarm=lambda item: bool(item["unchangedCount"])),
-        Column("UNKNOWN", "unknownCount", is_number=True, is_alarm=lambda item: bool(item["unknownCount"])),
-        Column("NOT-SENT", "notAttemptedCount", is_number=True, is_alarm=lambda item: bool(item["notAttemptedCount"])),
+        Column("CONFIRMED", "confirmedCount", is_number=True, gives_way=2),
+        _count("UNCHANGED", "unchangedCount"),
+        _count("UNKNOWN", "unknownCount"),
+        _count("NOT-SENT", "notAttemptedCount"),
         Column("USER", "user", gives_way=True),
         Column("HOST", "host", is_wide=True),
         Column("CONTEXT", "context", is_wide=True),

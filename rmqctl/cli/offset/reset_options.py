@@ -11,7 +11,7 @@ class ResetOptions(Struct, frozen=True, kw_only=True):
     """The topics, and the targets of which one is given."""
 
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Reset this topic. May be repeated.")
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Reset this topic. Repeatable.")
     ] = None
     all_topics: Annotated[bool, typer.Option("--all-topics", help="Reset all topics of the group.")] = False
     to_time: Annotated[
@@ -25,7 +25,9 @@ class ResetOptions(Struct, frozen=True, kw_only=True):
     by_duration: Annotated[
         str | None,
         typer.Option(
-            "--by-duration", metavar="TIME", help="Go back this long from the brokers' time, for example 2h or PT2H."
+            "--by-duration",
+            metavar="DURATION",
+            help="Go back this long from the brokers' time, for example 2h or PT2H.",
         ),
     ] = None
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest message of each queue.")] = False

@@ -11,9 +11,10 @@ import typer
 from rmqctl.cli.arguments import Groups, TopicPatterns
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.render import choose_columns
 from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.cli.output.unreadable import unreadable_items
+from rmqctl.cli.repeat import Repetition
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -21,6 +22,7 @@ from rmqctl.rules.lite_topics import describe_lite
 from rmqctl.rules.readable_queues import describe_all_unreadable, unreadable_words
 from rmqctl.rules.totals import Total, total
 from rmqctl.text.durations import short_duration
+from rmqctl.text.numbers import rate_words
 from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
@@ -31,6 +33,7 @@ HELP = """\b
 Examples:
   rmqctl offset show my-group                     # all topics of the group
   rmqctl offset show my-group --topic orders      # one topic
+  rmqctl offset show my-group --watch --every 2s
   rmqctl offset show 'pay-*' --only-with-lag      # every matching group, queues with lag
   rmqctl offset show my-group -o wide             # every column
   rmqctl offset show my-group --sort -lag         # the largest lag first
@@ -61,6 +64,8 @@ def command(
     only_with_lag: Annotated[
         bool, typer.Option("--only-with-lag", help="Show only queues with lag, or with unknown lag.")
     ] = False,
+    *,
+    repetition: Repetition,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.offsets.group import fetch_matching_progress
@@ -69,8 +74,12 @@ def command(
     choose_columns(_columns(is_many=True), invocation.display)
     topics = tuple(invocation.full_name(name) for name in topic or ())
     names = [invocation.full_name(group) for group in groups]
-    found, failures = invocation.ask(lambda client: fetch_matching_progress(client, names, topics))
-    return render(to_listing(found, failures, only_with_lag=only_with_lag), invocation.display)
+
+    def read() -> Listing:
+        found, failures = invocation.ask(lambda client: fetch_matching_progress(client, names, topics))
+        return to_listing(found, failures, only_with_lag=only_with_lag)
+
+    return repetition.show(invocation, read)
 
 
 def to_listing(
@@ -79,7 +88,9 @@ def to_listing(
     """Make the listing of one or more groups' progress."""
     from rmqctl.admin.results import merge_failures
 
-    is_many = len(found) > 1
+    # Groups that were not read are named in the failures: the totals of the only other one are not those of all.
+    unread_count = sum(each.what.startswith("group ") for each in failures)
+    is_many = len(found) + unread_count > 1
     items = [_item(progress.group, row) for progress in found for row in progress.rows]
     failed = merge_failures({progress.group: progress.failures for progress in found})
     groups = [progress.group for progress in found]
@@ -90,13 +101,13 @@ def to_listing(
         name=lambda item: f"{item['group']} {_queue_name(item)}" if is_many else _queue_name(item),
         failures=[*failures, *failed],
         extra={
-            "group": groups[0] if len(groups) == 1 else None,
+            "group": groups[0] if groups and not is_many else None,
             "unreadableQueues": [
                 {"group": progress.group, **item}
                 for progress in found
                 for item in unreadable_items(progress.unreadable)
             ],
-            "summary": summarise(found[0]) if len(found) == 1 else None,
+            "summary": summarise(found[0]) if found and not is_many else None,
             "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
         },
         notes=[note for progress in found for note in _notes(progress)],
@@ -184,7 +195,7 @@ def sum_rows(rows: Sequence[QueueProgress], keys: Sequence[str], *, hidden: Unkn
 
 def show_tps(rate: float | None) -> str:
     """Return a group's rate in words."""
-    return "rate unknown" if rate is None else f"consuming {f'{rate:.1f}'.removesuffix('.0')} msg/s (1-minute average)"
+    return "rate unknown" if rate is None else f"consuming {rate_words(rate)} msg/s (1-minute average)"
 
 
 def _notes(progress: "GroupProgress") -> list[str]:
@@ -258,12 +269,12 @@ _COLUMNS = (
     Column("PULL", "pullOffset", is_number=True, is_wide=True),
     Column("LAG", "lag", is_number=True, is_alarm=_is_behind),
     Column("LOST", "lost", is_number=True, is_wide=True, is_alarm=lambda item: bool(item["lost"])),
-    Column("IN-FLIGHT", "inflight", is_number=True),
+    Column("IN-FLIGHT", "inflight", is_number=True, gives_way=2),
     Column("DUP-RISK", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
     Column("RISK-BY", "duplicateRiskSource", is_wide=True),
     Column("LAST", "lastTimestamp", is_time=True, is_wide=True),
     Column("TIME-LAG", "timeLagMs", show=_show_duration("timeLagMs"), is_number=True),
     Column("MEASURED-BY", "timeLagSource", is_wide=True),
     Column("RETENTION-LEFT", "retentionLeftMs", show=_show_kept, is_number=True, is_alarm=_is_soon_gone, gives_way=1),
-    Column("OWNER", "clientIds", show=_show_owner, gives_way=2),
+    Column("OWNER", "clientIds", show=_show_owner, is_kept=True),
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rmqctl.text.durations import short_duration
+from rmqctl.text.numbers import rate_cell
 from rmqctl.text.words import counted
 
 from .listing import Column, Item, Section
@@ -81,7 +82,7 @@ def _waiting(pools: Sequence[Item]) -> str:
 
 def _rates(item: Item, prefix: str) -> str:
     reported = [(item[f"{prefix}{span}"], words) for span, words in (("10s", "10s"), ("60s", "1m"), ("600s", "10m"))]
-    return ", ".join(f"{rate:.1f} ({words})" for rate, words in reported if rate is not None) or "-"
+    return ", ".join(f"{rate_cell(rate)} ({words})" for rate, words in reported if rate is not None) or "-"
 
 
 def _plain(value: Any) -> str:

@@ -32,6 +32,10 @@ class RunFindings(Struct):
         """Add warnings, each once."""
         self.warnings = tuple(dict.fromkeys((*self.warnings, *warnings)))
 
+    def reset(self) -> None:
+        """Forget everything, before the question is asked again."""
+        self.failures, self.warnings, self.hints, self.partial_codes = (), (), {}, []
+
     def as_warnings(self) -> RunFindings:
         """Return the findings with failures as warnings, for a result that is complete, such as stored messages."""
         said = [f"{failure.what}: {failure.error.sentence}" for failure in self.failures]
@@ -46,6 +50,7 @@ class Display(Struct, frozen=True):
     with_headers: bool = True
     with_notes: bool = True
     with_color: bool = True
+    with_local_times: bool = False
     conditions: tuple[Condition, ...] = ()
     sort_keys: tuple[str, ...] = ()
     findings: RunFindings = field(default_factory=RunFindings)

@@ -21,8 +21,10 @@ def _plain(item: Item, key: str) -> str:
 class Column(Struct, frozen=True):
     """One column: `key` is the item's JSON key, `show` returns the text of its cell, "-" for unknown.
 
-    `is_time`: shows the key with the suffix Iso, which has the time in UTC. `gives_way`: on a terminal that is too
-    narrow, columns with 1 are left out first, then those with 2; 0 stays. `is_sentence`: shown below its row there.
+    `is_time`: shows the key with the suffix Iso, which has the time in UTC. `is_sentence`: shown below its row on a
+    terminal that is too narrow. Other columns are left out there: first the empty ones, then those that give way, 1
+    before 2, and those with an alarm last. `gives_way` 0 stays unless it is empty, `is_kept` always: owners and
+    clients. `is_id`: an id that people copy, which is neither left out nor wrapped.
     """
 
     heading: str
@@ -32,6 +34,8 @@ class Column(Struct, frozen=True):
     is_time: bool = False
     is_wide: bool = False
     gives_way: int = 0
+    is_kept: bool = False
+    is_id: bool = False
     is_sentence: bool = False
     is_alarm: Callable[[Item], bool] | None = None
 
@@ -54,6 +58,8 @@ class Section(Struct, frozen=True):
 class Listing(Struct, frozen=True):
     """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` returns an item's name.
 
+    `merged` returns the rows of a table for items, where several items share a row.
+
     `row_notes` returns notes on the rows that --where keeps. `headings` are printed before the table. `warnings` are
     sentences without which the rows would mislead: they are written to stderr in every format, also with -q.
 
@@ -75,6 +81,7 @@ class Listing(Struct, frozen=True):
     row_notes: Callable[[Sequence[Item]], Sequence[str]] | None = None
     sections: Callable[[Item, bool], Sequence[Section]] | None = None
     own_formats: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    merged: Callable[[Sequence[Item]], Sequence[Item]] | None = None
 
     @property
     def exit_code(self) -> int:

@@ -182,7 +182,7 @@ MESSAGE_COLUMNS = (
     Column("BORN-HOST", "bornHost", is_wide=True),
     Column("MSG-ID", "msgId", is_wide=True),
     Column("OFFSET-MSG-ID", "offsetMsgId", is_wide=True),
-    Column("SIZE", "bodySize", is_number=True),
+    Column("SIZE", "bodySize", is_number=True, gives_way=1),
     Column("BODY", "body", show=excerpt, is_alarm=_is_bad),
 )
 _WAITS = Column("WAITS", "waits", show=_show_waits, is_wide=True)

@@ -18,7 +18,7 @@ from rmqctl.model.failure import Attempt, Failure
 from rmqctl.text.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.text.names import hint_for
 from rmqctl.text.option_errors import option_errors
-from rmqctl.text.words import counted
+from rmqctl.text.words import counted, listed
 
 from .display import Display
 from .listing import Column, Item, Listing, Section
@@ -59,10 +59,25 @@ def _prepared(listing: Listing, display: Display) -> tuple[list[Column], Listing
     """Return the columns to show, and the listing with the rows to show and all failures and warnings of the run."""
     columns = choose_columns(listing.columns, display)
     listing = _arranged(listing, display)
-    return columns, replace(
+    listing = replace(
         listing,
         failures=with_failures_of_run(listing.failures, display.findings.failures),
         warnings=(*listing.warnings, *(f"warning: {warning}" for warning in display.findings.warnings)),
+    )
+    return columns, _with_local_times(listing) if display.with_local_times else listing
+
+
+def _with_local_times(listing: Listing) -> Listing:
+    from .local_times import local_item, local_text
+
+    notes = (*(listing.row_notes(listing.items) if listing.row_notes else ()), *listing.notes)
+    return replace(
+        listing,
+        items=[local_item(item) for item in listing.items],
+        notes=[local_text(note) for note in notes],
+        row_notes=None,
+        headings=[local_text(heading) for heading in listing.headings],
+        warnings=[local_text(warning) for warning in listing.warnings],
     )
 
 
@@ -95,9 +110,9 @@ def _warn(listing: Listing, hints: Mapping[str, str], *, with_failures: bool) ->
 def write_failures(failures: Sequence[Failure], hints: Mapping[str, str]) -> None:
     """Write what could not be read or written to stderr; `hints` are those of the run, by address."""
     merged = _merged(failures)
-    for failure, more_count in merged[:_MOST_LINES]:
+    for failure, parts in merged[:_MOST_LINES]:
         where = f"{failure.broker_name}: " if failure.broker_name else ""
-        what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
+        what = printable(where + listed(parts))
         to_stderr(f"rmqctl: {_FAILED[failure.attempt]}: {what}: {printable(failure.error.sentence)}")
     if len(merged) > _MOST_LINES:
         to_stderr(f"rmqctl: {counted(len(merged) - _MOST_LINES, 'more failure')}; -o json lists all of them.")
@@ -124,17 +139,26 @@ _MOST_LINES = 100
 _LINES_ALIKE = 3
 
 
-def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
-    """Return failures to show, each with the number of similar ones that are not. Documents list all of them."""
+def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, list[str]]]:
+    """Return failures to show, each with what failed alike. Documents list all of them."""
     alike: dict[tuple[object, ...], list[Failure]] = {}
     for failure in failures:
         is_ours = isinstance(failure.error, NotAskedError)
-        key = (NotAskedError.name,) if is_ours else (failure.broker_name, failure.error.sentence)
+        # Groups apart from parts of groups: their number is exact.
+        key = (
+            (NotAskedError.name, failure.what.startswith("group "))
+            if is_ours
+            else (failure.broker_name, failure.error.sentence)
+        )
         alike.setdefault(key, []).append(failure)
     return [
         shown
         for each in alike.values()
-        for shown in ([(each[0], len(each) - 1)] if len(each) > _LINES_ALIKE else [(failure, 0) for failure in each])
+        for shown in (
+            [(each[0], [failure.what for failure in each])]
+            if len(each) > _LINES_ALIKE
+            else [(failure, [failure.what]) for failure in each]
+        )
     ]
 
 
@@ -278,10 +302,11 @@ def _table(listing: Listing, columns: list[Column], display: Display) -> str:
     if not listing.items:
         if display.with_notes:
             is_whole = all(failure.attempt is not Attempt.READ for failure in listing.failures)
-            to_stderr(printable(listing.empty if is_whole else _as_far_as_read(listing.empty)))
+            note_to_stderr(printable(listing.empty if is_whole else _as_far_as_read(listing.empty)))
         return ""
     if listing.sections is None or display.columns:
-        return _rows(listing.items, columns, display)
+        items = listing.items if listing.merged is None else listing.merged(listing.items)
+        return _rows(items, columns, display)
     shown = [_section(part, display) for item in listing.items for part in listing.sections(item, display.shows_all)]
     return "\n".join(shown)
 

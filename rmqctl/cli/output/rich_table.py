@@ -15,10 +15,11 @@ from rich.text import Text
 
 from .display import Display
 from .listing import Column, Item
-from .text import printable, to_stderr
+from .text import note_to_stderr, printable
 
 _GAP = 2  # blanks between two columns
 _FOLDED = 8  # no text column is narrower
+_LAST = 30  # no column is left out because the last one, a body or an owner, is wider than this: it is wrapped
 _INDENT = 4  # of a sentence below its row
 
 
@@ -37,7 +38,7 @@ def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Displa
         below = [column for column in columns if column.is_sentence][: len(columns) - 1]
         columns = [column for column in columns if column not in below]
     if display.format == "table" and not display.columns:
-        columns = _fit(columns, widths, width, display)
+        columns = _fit(items, columns, widths, width, display)
     widths = folded_widths(columns, widths, width)
     width = max(width, total_width(columns, widths))
     with_color = display.with_color and not os.environ.get("NO_COLOR")
@@ -63,7 +64,7 @@ def _table(
         table.add_column(
             column.heading,
             justify="right" if column.is_number else "left",
-            no_wrap=column.is_number,
+            no_wrap=column.is_number or column.is_id,
             overflow="fold",
             width=widths[column.key],
         )
@@ -105,14 +106,20 @@ def _widths(items: Sequence[Item], columns: list[Column]) -> dict[str, int]:
     }
 
 
-def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: Display) -> list[Column]:
-    """Leave out columns that give way until the rest fits, and print their names."""
+def _fit(
+    items: Sequence[Item], columns: list[Column], widths: Mapping[str, int], width: int, display: Display
+) -> list[Column]:
+    """Leave out columns until the rest fits, and print their names; Column says in which order."""
     left_out: list[Column] = []
+    last = columns[-1]
+    if not (last.is_number or last.is_id or last.gives_way):
+        widths = {**widths, last.key: min(widths[last.key], _LAST)}
 
     def total() -> int:
         return total_width([column for column in columns if column not in left_out], widths)
 
-    for column in sorted((each for each in reversed(columns) if each.gives_way), key=lambda each: each.gives_way):
+    empty = [column for column in columns[1:] if _is_empty(column, items)]
+    for column in (*empty, *_giving_way(items, [each for each in columns if each not in empty])):
         if total() <= width:
             break
         left_out.append(column)
@@ -121,8 +128,23 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
             left_out.remove(column)
     if left_out and display.with_notes:
         named = ", ".join(column.heading for column in columns if column in left_out)
-        to_stderr(f"No room for {named}. Show all columns with -o vertical, or -o wide | less -S.")
+        note_to_stderr(f"Hidden at this width: {named} (-o wide or -o vertical shows them).")
     return [column for column in columns if column not in left_out]
+
+
+def _is_empty(column: Column, items: Sequence[Item]) -> bool:
+    """Return whether a column may be left out because it shows nothing."""
+    return not (column.is_kept or column.is_id) and all(column.cell(item) in ("", "-") for item in items)
+
+
+def _giving_way(items: Sequence[Item], columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that give way, the first to leave out first."""
+
+    def has_alarm(column: Column) -> bool:
+        return column.is_alarm is not None and any(map(column.is_alarm, items))
+
+    giving = [column for column in reversed(columns) if column.gives_way]
+    return sorted(giving, key=lambda column: (has_alarm(column), column.gives_way))
 
 
 def total_width(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
@@ -133,7 +155,8 @@ def total_width(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
 def folded_widths(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> dict[str, int]:
     """Return how wide each column is on a terminal of this width; the widest texts are wrapped until all fit."""
     least = {
-        column.key: widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns
+        column.key: widths[column.key] if column.is_number or column.is_id else min(widths[column.key], _FOLDED)
+        for column in columns
     }
     folded = {key: max(least[key], min(widths[key], width)) for key in least}
     while total_width(columns, folded) > width:

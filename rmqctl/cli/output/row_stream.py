@@ -83,6 +83,10 @@ class RowStream:
         return items
 
     def _lines(self, items: Sequence[Item]) -> str:
+        if self._display.with_local_times:
+            from .local_times import local_item
+
+            items = [local_item(item) for item in items]
         rows = [[printable(column.cell(item)) for column in self._columns] for item in items]
         if self._with_headers:
             rows.insert(0, [column.heading for column in self._columns])

@@ -96,7 +96,7 @@ def command(
     ] = None,
     compact: Annotated[bool, typer.Option("--compact", help="Merge the files of past hours.")] = False,
     window: Annotated[
-        str | None, typer.Option("--window", metavar="TIME", help="Length of the windows to rate. [default: 1h]")
+        str | None, typer.Option("--window", metavar="DURATION", help="Length of the windows to rate. [default: 1h]")
     ] = None,
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Also write the report as an HTML page.")

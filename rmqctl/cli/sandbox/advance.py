@@ -29,7 +29,7 @@ _TIMEOUT_S = 60.0
 def command(
     ctx: typer.Context,
     duration: Annotated[
-        str, typer.Argument(metavar="TIME", help="How far to advance: 30s, 2h, 3d.", show_default=False)
+        str, typer.Argument(metavar="DURATION", help="How far to advance: 30s, 2h, 3d.", show_default=False)
     ],
     port: Port = None,
 ) -> int:

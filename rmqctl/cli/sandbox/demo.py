@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from typing import Annotated
 
@@ -36,6 +37,10 @@ _NOT_FOR_THE_SANDBOX = frozenset({
 _PALE, _BOLD, _PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
 
+# Replaced by the id of the last change.
+CHANGE_ID = "ID"
+
+
 class DemoStep(Struct, frozen=True):
     """A sentence, and the command that shows it."""
 
@@ -56,7 +61,8 @@ STEPS = (
         ("group", "subscriptions", "billing"),
     ),
     DemoStep(
-        "mailing: one message is stuck. The offset of its queue cannot move past it, whatever is consumed behind it.",
+        "mailing: PRG001 is a stuck message. The offset of its queue cannot move past it, whatever is consumed behind "
+        "it.",
         ("offset", "show", "mailing", "--only-with-lag"),
     ),
     DemoStep(
@@ -68,6 +74,13 @@ STEPS = (
         ("message", "find", "%DLQ%accounting", "--limit", "3"),
     ),
     DemoStep("shipping went offline two hours ago and left a backlog.", ("group", "describe", "shipping")),
+    DemoStep(
+        "A change: shipping goes back to the parcels of 90 minutes ago. The plan shows what that costs.",
+        ("offset", "reset", "shipping", "--topic", "parcels", "--to-time", "-90m", "--yes"),
+    ),
+    DemoStep(
+        "Each change is recorded in a journal and can be undone by its id.", ("offset", "undo", CHANGE_ID, "--yes")
+    ),
 )  # fmt: skip
 
 
@@ -100,8 +113,9 @@ def command(
     is_shown = False
     try:
         ask(find_sandbox(port), Seed(_SCENARIO), list[SeededGroup], timeout_s)
-        for step in STEPS:
-            _show(step, status.namesrv, with_color=with_color)
+        with tempfile.TemporaryDirectory(prefix="rmqctl-demo-") as state:
+            for step in STEPS:
+                _show(step, _environment(status.namesrv, state), with_color=with_color)
         is_shown = True
     finally:
         if not (keep and is_shown):
@@ -111,19 +125,31 @@ def command(
     return 0
 
 
-def _show(step: DemoStep, namesrv: str, *, with_color: bool) -> None:
+def _environment(namesrv: str, state: str) -> dict[str, str]:
+    """Return the variables of the commands: nothing of the user's other clusters, and a journal of their own."""
+    env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SANDBOX}
+    return env | {"NAMESRV_ADDR": namesrv, "RMQCTL_CACHE": os.devnull, "RMQCTL_MEMORY": "0", "RMQCTL_STATE": state}
+
+
+def _show(step: DemoStep, env: dict[str, str], *, with_color: bool) -> None:
     """Write the sentence and the command, then run it as a user would."""
+    program = [sys.executable, "-P", "-m", "rmqctl"]
+    words = step.words
+    if CHANGE_ID in words:
+        history = subprocess.run(  # noqa: S603 - our own program
+            [*program, "offset", "history", "-o", "name"], env=env, check=False, capture_output=True, text=True
+        )
+        words = tuple(history.stdout.strip() if word == CHANGE_ID else word for word in words)
     bold, pale, plain = (_BOLD, _PALE, _PLAIN) if with_color else ("", "", "")
-    typed = shlex.join(("rmqctl", *step.words)).replace("'%DLQ%accounting'", "%DLQ%accounting")
+    typed = shlex.join(("rmqctl", *words)).replace("'%DLQ%accounting'", "%DLQ%accounting")
     says = f"# {step.says}"
     if sys.stdout.isatty():
         says = textwrap.fill(says, max(shutil.get_terminal_size().columns, 40), subsequent_indent="# ")
     sys.stdout.write(f"{pale}{says}{plain}\n{bold}$ {typed}{plain}\n")
     sys.stdout.flush()
-    env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SANDBOX}
-    words = [sys.executable, "-P", "-m", "rmqctl", *step.words, *([] if with_color else ["--no-color"])]
-    env |= {"NAMESRV_ADDR": namesrv, "RMQCTL_CACHE": os.devnull, "RMQCTL_MEMORY": "0"}
-    done = subprocess.run(words, env=env, check=False)  # noqa: S603 - our own program
+    done = subprocess.run(  # noqa: S603 - our own program
+        [*program, *words, *([] if with_color else ["--no-color"])], env=env, check=False
+    )
     if done.returncode != 0:
         raise RmqctlError(f"{typed} ended with exit code {done.returncode}.", hint="Run rmqctl doctor.")
     sys.stdout.write("\n")

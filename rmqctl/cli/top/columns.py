@@ -14,6 +14,7 @@ from rmqctl.cli.watch.display import COLUMNS
 from rmqctl.model.group import GroupState
 from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
 from rmqctl.rules.health import WORST_FIRST, Health, judge_group
+from rmqctl.text.numbers import rate_cell
 from rmqctl.watch.health import GroupHealth
 from rmqctl.watch.items import health_item, queue_item
 from rmqctl.watch.rounds import WatchRound
@@ -80,7 +81,7 @@ def _show_rate(key: str) -> Any:
         rate = item[key]
         if rate is None:
             return "-"
-        return f"{rate:.1f}" if abs(rate) < 9.95 else f"{rate:.0f}"
+        return rate_cell(rate) if abs(rate) < 9.95 else f"{rate:.0f}"
 
     return show
 
@@ -138,7 +139,7 @@ QUEUES = (
     _LAG,
     _TIME_LAG,
     *_RATES,
-    Column("CLIENT", "clientIds", show=lambda item: ",".join(item["clientIds"]) or "-", gives_way=2),
+    Column("CLIENT", "clientIds", show=lambda item: ",".join(item["clientIds"]) or "-", is_kept=True),
     Column("OFFSET", "consumerOffset", is_number=True, gives_way=1),
     Column("END", "maxOffset", is_number=True, gives_way=1),
     Column("RULE", "rule", gives_way=1),

@@ -16,6 +16,7 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.topic import TOPIC_FINDINGS, TopicConfig, TopicFinding
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
+from rmqctl.text.numbers import rate_cell
 from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
@@ -183,7 +184,7 @@ def _show_each(item: Item) -> str:
 
 
 def _show_rate(item: Item) -> str:
-    return "-" if item["topicPutTps"] is None else f"{item['topicPutTps']:.1f}"
+    return "-" if item["topicPutTps"] is None else rate_cell(item["topicPutTps"])
 
 
 def _columns(*, with_stats: bool) -> tuple[Column, ...]:

@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +12,10 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.errors import NotRegisteredError
-from rmqctl.model.topic import TOPIC_FINDINGS
+from rmqctl.model.topic import READ, TOPIC_FINDINGS, WRITE
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
+from rmqctl.text.numbers import rate_words
 from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted, listed
 
@@ -181,7 +183,7 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
 def _notes(status: "TopicStatus") -> list[str]:
     summary = _summary(status)
     messages = total_words(summary, "messageCount", "message")
-    rate = "" if summary["topicPutTps"] is None else f", {summary['topicPutTps']:g} msg/s in"
+    rate = "" if summary["topicPutTps"] is None else f", {rate_words(summary['topicPutTps'])} msg/s in"
     where = f"{total_words(summary, 'queueCount', 'queue')} on {counted(summary['brokerCountAtLeast'], 'broker')}"
     notes = [f"Topic {status.topic}: {where}, {messages}{rate}."]
     having = [item.broker_name for item in status.brokers if item.config is not None]
@@ -233,7 +235,16 @@ def _words(item: "BrokerTopic") -> str:
         in_route = f"{route.read_queue_count}r/{route.write_queue_count}w {permission_words(route.perm)}"
     if isinstance(item.error, NotRegisteredError):
         return f"  {item.broker_name}: {item.error.reason}; it had {in_route}."
-    return f"  {item.broker_name}: {has}; in the route: {in_route}."
+    return f"  {item.broker_name}: {has}; in the route: {in_route}{_limit(item)}."
+
+
+def _limit(item: "BrokerTopic") -> str:
+    """Return what to add where a broker registers a topic with less permission than the topic has."""
+    config, route = item.config, item.in_route
+    if config is None or route is None or not config.perm & ~route.perm & (READ | WRITE):
+        return ""
+    show = shlex.join(("rmqctl", "broker", "show", item.broker_name, "--key", "brokerPermission"))
+    return f", as far as the broker's own permission allows (brokerPermission: {show})"
 
 
 def _show_use(item: Item) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .session import WatchSettings
 
-Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between two rounds.")]
+Every = Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between two rounds.")]
 Rate = Annotated[float, typer.Option("--rate", metavar="N", min=0.1, help="Most requests per second to each broker.")]
 
 
@@ -27,12 +27,12 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     every: Every = "15s"
-    window: Annotated[str, typer.Option("--window", metavar="TIME", help="Judge the samples of this time.")] = "5m"
+    window: Annotated[str, typer.Option("--window", metavar="DURATION", help="Judge the samples of this time.")] = "5m"
     lag_allowance: Annotated[
         int, typer.Option("--lag-allowance", metavar="N", min=0, help="Up to this lag, a queue is caught up.")
     ] = 0
     rate: Rate = 2.0
-    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after this time.")] = None
+    for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="End after this time.")] = None
     rounds: Annotated[int | None, typer.Option("--rounds", metavar="N", min=1, help="End after N rounds.")] = None
 
     def settings(self, invocation: "Invocation", **more: Any) -> "WatchSettings":

@@ -67,20 +67,20 @@ def command(
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve metrics to Prometheus.")
     ] = None,
     notify: Annotated[
-        list[str] | None, typer.Option("--notify", metavar="TARGET", help="Send notifications; repeatable.")
+        list[str] | None, typer.Option("--notify", metavar="TARGET", help="Send notifications. Repeatable.")
     ] = None,
     notify_at: Annotated[
         str, typer.Option("--notify-at", metavar="HEALTH", help="Notify of this health or worse.")
     ] = "WARN",
     quiet_for: Annotated[
-        str, typer.Option("--quiet-for", metavar="TIME", help="Resolve an incident after this time.")
+        str, typer.Option("--quiet-for", metavar="DURATION", help="Resolve an incident after this time.")
     ] = "10m",
     repeat_every: Annotated[
-        str | None, typer.Option("--repeat-every", metavar="TIME", help="Notify of an open incident again.")
+        str | None, typer.Option("--repeat-every", metavar="DURATION", help="Notify of an open incident again.")
     ] = None,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Print a Grafana dashboard for the metrics.")] = False,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with notifiers; repeatable.")
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with notifiers. Repeatable.")
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""

@@ -50,7 +50,7 @@ def command(
     group: RunningGroup = None,
     topic: Topics = None,
     strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate. May be repeated.")
+        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate. Repeatable.")
     ] = None,
     compare: Annotated[
         str | None,
@@ -62,30 +62,37 @@ def command(
     brokers: BrokerCount = None,
     queues: Annotated[
         list[str] | None,
-        typer.Option("--queues", metavar="N|+N|-N|=N", help="Queues per broker; with a sign, a change to them."),
+        typer.Option(
+            "--queues", metavar="N|+N|-N|=N", help="Queues per broker; with a sign, a change to them. Repeatable."
+        ),
     ] = None,
     consumers: ConsumerCount = None,
     add_clients: Annotated[
-        list[str] | None, typer.Option("--add-clients", metavar="N|ID", help="Clients to add. May be repeated.")
+        list[str] | None, typer.Option("--add-clients", metavar="N|ID", help="Clients to add. Repeatable.")
     ] = None,
     remove_clients: Annotated[
         list[str] | None,
-        typer.Option("--remove-clients", metavar="ID|N", help="Clients to remove; a number removes the last ones."),
+        typer.Option(
+            "--remove-clients", metavar="ID|N", help="Clients to remove; a number removes the last ones. Repeatable."
+        ),
     ] = None,
     add_brokers: Annotated[
         list[str] | None,
-        typer.Option("--add-brokers", metavar="N|NAME", help="Brokers to add, with as many queues as the others."),
+        typer.Option(
+            "--add-brokers", metavar="N|NAME", help="Brokers to add, with as many queues as the others. Repeatable."
+        ),
     ] = None,
     remove_broker: Annotated[
         list[str] | None,
-        typer.Option("--remove-brokers", "--remove-broker", metavar="NAME", help="Broker to remove. May be repeated."),
+        typer.Option("--remove-brokers", "--remove-broker", metavar="NAME", help="Broker to remove. Repeatable."),
     ] = None,
     sample: Annotated[
         str | None,
-        typer.Option("--sample", metavar="TIME", help="How long to count new messages. [default: 1s]"),
+        typer.Option("--sample", metavar="DURATION", help="How long to count new messages. [default: 1s]"),
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with strategies or site resolvers.")
+        list[str] | None,
+        typer.Option("--plugin", metavar="FILE", help="Plugin with strategies or site resolvers. Repeatable."),
     ] = None,
     *,
     options: StrategyParameters,

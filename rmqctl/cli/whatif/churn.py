@@ -56,19 +56,20 @@ def command(
     group: RunningGroup = None,
     topic: Topics = None,
     client: Annotated[
-        list[str] | None, typer.Option("--client", metavar="ID", help="Restart only this client. May be repeated.")
+        list[str] | None, typer.Option("--client", metavar="ID", help="Restart only this client. Repeatable.")
     ] = None,
     every: Annotated[
-        str | None, typer.Option("--every", metavar="TIME", help="Time from one restart to the next. [default: 30s]")
+        str | None,
+        typer.Option("--every", metavar="DURATION", help="Time from one restart to the next. [default: 30s]"),
     ] = None,
     down: Annotated[
-        str | None, typer.Option("--down", metavar="TIME", help="How long a client is down. [default: 10s]")
+        str | None, typer.Option("--down", metavar="DURATION", help="How long a client is down. [default: 10s]")
     ] = None,
     times: Annotated[int, typer.Option("--times", metavar="N", help="Number of restarts of each client.")] = 1,
     protection: Annotated[
         list[str] | None,
         typer.Option(
-            "--protection", metavar="TIME", help="Protection time to simulate. May be repeated. [default: 60s]"
+            "--protection", metavar="DURATION", help="Protection time to simulate. Repeatable. [default: 60s]"
         ),
     ] = None,
     same_ids: Annotated[bool, typer.Option("--same-ids", help="Clients restart with the same id.")] = False,

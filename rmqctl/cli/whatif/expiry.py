@@ -192,8 +192,8 @@ _LIVE_COLUMNS = (
     Column("IN-HAND", "inHandMs", show=_duration("inHandMs"), is_number=True),
     Column("EXACT", "exactMs", show=_duration("exactMs"), is_number=True),
     Column("ROCKETMQ", "rocketmqMs", show=_rocketmq, is_number=True),
-    Column("LATER-BY", "laterMs", show=_duration("laterMs"), is_number=True),
-    Column("NEXT-LOOK", "nextLookInMs", show=_duration("nextLookInMs"), is_number=True),
+    Column("LATER-BY", "laterMs", show=_duration("laterMs"), is_number=True, gives_way=2),
+    Column("NEXT-LOOK", "nextLookInMs", show=_duration("nextLookInMs"), is_number=True, gives_way=1),
     Column("SENT-BACK-IN", "sentBackInAtMostMs", show=_sent_back_in, is_number=True),
-    Column("CLIENT", "clientId", gives_way=True),
+    Column("CLIENT", "clientId", is_kept=True),
 )

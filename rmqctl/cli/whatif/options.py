@@ -32,7 +32,7 @@ class StrategyParameters(Struct, frozen=True, kw_only=True):
     ] = None
     room: Annotated[
         list[str] | None,
-        typer.Option("--room", metavar="ROOM", help="For machine-room: room whose queues are shared; repeatable."),
+        typer.Option("--room", metavar="ROOM", help="For machine-room: room whose queues are shared. Repeatable."),
     ] = None
     site_of: Annotated[
         str | None,

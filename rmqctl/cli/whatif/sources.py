@@ -42,9 +42,6 @@ def read_group(
 ) -> tuple[GroupSnapshot, Sequence[Failure]]:
     """Read a running group. Raises NotFoundError without queues or clients, UsageError for a broadcasting one."""
     wanted = [invocation.full_name(topic) for topic in topics]
-    if sample_s * 1000 >= invocation.timeout_ms:
-        sentence = f"Messages cannot be counted for {sample_s:g} s: the deadline of the command is"
-        raise UsageError(f"{sentence} {invocation.timeout_ms / 1000:g} s.", hint="Increase --timeout.")
     live = invocation.ask(lambda client: fetch_snapshot(client, group, wanted, sample_s=sample_s))
     snapshot = live.snapshot
     if snapshot.live is not None and snapshot.live.message_model == BROADCASTING:

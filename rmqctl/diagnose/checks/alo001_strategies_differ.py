@@ -21,9 +21,8 @@ from rmqctl.text.words import by_value
 )
 def strategies_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare allocateMessageQueueStrategy."""
-    if facts.is_popping or facts.is_broadcasting:
-        return
-    reported = {client_id: strategy_name(info) for client_id, info in facts.running.items()}
+    sharers = facts.sharers()
+    reported = {client_id: strategy_name(info) for client_id, info in facts.running.items() if client_id in sharers}
     strategies = by_value(reported.items())
     if len(strategies) > 1:
         yield Symptom(

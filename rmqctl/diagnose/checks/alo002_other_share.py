@@ -34,9 +34,9 @@ def other_share(facts: GroupFacts) -> Iterator[Symptom]:
     match = compare_with_real(snapshot, computed.shares, Options())
     reporting = facts.holders()
     for client_id in match.differing if match is not None else ():
-        if client_id not in reporting:
+        if client_id not in reporting or client_id not in computed.members:
             continue
-        due, held = computed.due(client_id), computed.members[client_id].held
+        due, held = computed.due(client_id), computed.members[client_id].pulled
         # A retry topic is created at the first heartbeat; members discover it up to 30 s later.
         lacking = sorted(mq for mq in due - held if not mq.topic.startswith(RETRY_PREFIX))
         surplus = sorted(mq for mq in held - due if mq.topic in snapshot.topics)

@@ -32,7 +32,7 @@ def configs_differ(facts: GroupFacts) -> Iterator[Symptom]:
                 for name in names
                 for broker_name, config in configs.items()
             ),
-            command("group", "config", facts.group),
+            command("group", "config", facts.group, "-o", "wide"),
         )
 
 

@@ -30,6 +30,13 @@ def not_configured(facts: GroupFacts) -> Iterator[Symptom]:
                 (Evidence("subscriptionGroupConfig", "none", name),),
                 command("group", "config", facts.group),
                 key=name,
-                # Without members, no pull is refused.
-                severity=None if facts.is_online and of_topics else Severity.INFO,
+                severity=_severity(facts, name) if of_topics else Severity.INFO,
             )
+
+
+def _severity(facts: GroupFacts, broker_name: str) -> Severity:
+    """Return how bad it is: a broker that does not create groups refuses pulls; without members, none is refused."""
+    if not facts.is_online:
+        return Severity.INFO
+    place = facts.retry_places.get(broker_name)
+    return Severity.ERROR if place is not None and place.makes_groups is False else Severity.WARNING

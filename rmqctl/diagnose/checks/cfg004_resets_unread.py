@@ -35,5 +35,5 @@ def resets_unread(facts: GroupFacts) -> Iterator[Symptom]:
             *(Evidence("language", listed(each.languages), each.client_id) for each in facts.members),
             *(Evidence("useServerSideResetOffset", resets, name) for name, resets in reported.items()),
         ),
-        command("group", "members", facts.group),
+        command("group", "members", facts.group, "-o", "wide"),
     )

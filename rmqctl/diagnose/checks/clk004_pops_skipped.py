@@ -38,6 +38,6 @@ def pops_skipped(facts: GroupFacts) -> Iterator[Symptom]:
                     Evidence("popInvisibleTime", invisible_ms, client_id),
                     *clock_evidence(client_id, facts.clocks.members[client_id]),
                 ),
-                command("group", "members", facts.group, "-o", "wide"),
+                command("diagnose", facts.group, "--only", "CLK", "--probe"),
                 key=client_id,
             )

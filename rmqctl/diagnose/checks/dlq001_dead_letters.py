@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check
+from rmqctl.diagnose.rules.parts import show_letters
 from rmqctl.text.words import counted
 
 
@@ -24,5 +25,5 @@ def dead_letters(facts: GroupFacts) -> Iterator[Symptom]:
         yield Symptom(
             f"The group has {counted(facts.dead_letter_count, 'dead letter')}.",
             (Evidence("deadLetterCount", facts.dead_letter_count, "brokers"),),
-            command("dlq", "stats", facts.group),
+            show_letters(facts, "stats"),
         )

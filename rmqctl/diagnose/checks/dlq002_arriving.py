@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check
+from rmqctl.diagnose.rules.parts import show_letters
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
@@ -32,5 +33,5 @@ def arriving(facts: GroupFacts) -> Iterator[Symptom]:
             f"The newest of {counted(facts.dead_letter_count, 'dead letter')} was stored "
             f"{short_duration(max(0, age_ms))} ago.",
             (Evidence("deadLetterCount", facts.dead_letter_count, "brokers", last_ms),),
-            command("dlq", "show", facts.group),
+            show_letters(facts, "show"),
         )

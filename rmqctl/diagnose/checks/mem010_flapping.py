@@ -34,5 +34,5 @@ def flapping(facts: GroupFacts) -> Iterator[Symptom]:
             *(Evidence("returns", count, name) for name, count in found.returned.items()),
             *(Evidence("joinedAndLeft", True, name) for name in found.short_lived),
         ),
-        command("group", "members", facts.group),
+        command("group", "members", facts.group, "-o", "wide"),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.model.group import GroupState
 from rmqctl.text.words import agreeing, counted, listed
 
 
@@ -15,7 +16,8 @@ from rmqctl.text.words import agreeing, counted, listed
     "offsets are stored for queues that do not exist",
     meaning="A topic was deleted or its queue count was reduced. When the queues are created again, the group starts "
     "from the old offset and ignores the members' consumeFromWhere.",
-    advice="Delete these offsets: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
+    advice="Delete the offsets of deleted topics while the group has no members: rmqctl offset delete GROUP "
+    "--leftovers --dry-run.",
     needs=(Need.BROKERS,),
 )
 def leftovers(facts: GroupFacts) -> Iterator[Symptom]:
@@ -35,5 +37,8 @@ def leftovers(facts: GroupFacts) -> Iterator[Symptom]:
         tuple(
             Evidence("consumerOffset", queue, mq.broker_name) for queue, mq in zip(queues, facts.leftovers, strict=True)
         ),
-        command("offset", "delete", facts.group, "--topic", facts.leftovers[0].topic, "--dry-run") if queues else None,
+        # It refuses while there are members, and deletes the offsets of deleted topics only.
+        command("offset", "delete", facts.group, "--leftovers", "--dry-run")
+        if facts.state is GroupState.EMPTY and any(mq.topic not in facts.stored_topics for mq in facts.leftovers)
+        else None,
     )

@@ -11,7 +11,7 @@ from rmqctl.rules.readable_queues import describe_unreadable
 
 @check(
     "OFF004",
-    Severity.WARNING,
+    Severity.ERROR,
     "messages are in queues that no consumer can read",
     meaning="The topic has more write queues than read queues, or its queue count was reduced before the group had "
     "read everything. No member is assigned these queues, and no lag counts their messages.",
@@ -27,6 +27,6 @@ def unreadable(facts: GroupFacts) -> Iterator[Symptom]:
                     topic.topic, topic.unreadable_count, topic.unreadable_queue_count, topic.unreadable_end
                 ),
                 (Evidence("messageCount", topic.unreadable_count, topic.topic),),
-                command("topic", "status", topic.topic),
+                command("offset", "show", facts.group, "--topic", topic.topic),
                 topic.topic,
             )

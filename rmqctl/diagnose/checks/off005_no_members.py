@@ -12,9 +12,10 @@ from rmqctl.model.group import GroupState
 
 @check(
     "OFF005",
-    Severity.WARNING,
+    Severity.ERROR,
     "messages wait, and no broker sees a member",
-    meaning="No member consumes the group's topics. Messages that are not read within the retention are deleted.",
+    meaning="No member consumes the group's topics. Messages that are not read within the retention are deleted. The "
+    "finding is only a WARNING where just failed messages wait for a retry.",
     advice="Start the group's consumers, or delete the group if it is no longer used: rmqctl group delete GROUP "
     "--dry-run.",
     needs=(Need.BROKERS,),
@@ -23,9 +24,10 @@ def no_members(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for lag of a group in which no broker sees members."""
     found = waiting(facts)
     if found is not None and facts.state is GroupState.EMPTY:
-        words, evidence = found
+        words, evidence, severity = found
         yield Symptom(
             f"{words}, and no broker sees a member of {facts.group}.",
             evidence,
             command("offset", "show", facts.group),
+            severity=severity,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.parts import starts_last
+from rmqctl.diagnose.rules.parts import start_last
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.text.durations import short_duration
@@ -26,13 +26,13 @@ _MARGIN_MS = 600_000
 )
 def stored_wins(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the times at which the first unread messages were stored with the start of the members."""
-    starts = [own.started_at_ms for own in facts.settings.values() if own.started_at_ms is not None]
-    if not starts_last(facts) or len(starts) < len(facts.settings):
-        return
+    starts = {client_id: own.started_at_ms for client_id, own in facts.settings.items()}
     by_topic: dict[str, list[QueueProgress]] = {}
     for row in facts.rows:
-        is_old = row.time_lag_ms is not None and facts.at_ms - row.time_lag_ms < min(starts) - _MARGIN_MS
-        if row.lag and is_old and not row.mq.topic.startswith(RETRY_PREFIX):
+        if not row.lag or row.mq.topic.startswith(RETRY_PREFIX):
+            continue
+        first_ms = min((starts[client_id] or 0 for client_id in start_last(facts, row)), default=0)
+        if row.time_lag_ms is not None and facts.at_ms - row.time_lag_ms < first_ms - _MARGIN_MS:
             by_topic.setdefault(row.mq.topic, []).append(row)
     for topic, rows in by_topic.items():
         # For a queue that does not start at 0, the broker returns only stored offsets.
@@ -42,7 +42,7 @@ def stored_wins(facts: GroupFacts) -> Iterator[Symptom]:
         age_ms = max(row.time_lag_ms or 0 for row in rows)
         yield Symptom(
             f"In {counted(len(rows), 'queue')} of {topic}, the group consumes messages from before its members started "
-            f"(stored up to {short_duration(age_ms)} ago), although all use LAST_OFFSET: {why}.",
+            f"(stored up to {short_duration(age_ms)} ago), although they use LAST_OFFSET: {why}.",
             tuple(Evidence("consumerOffset", row.consumer_offset, str(row.mq)) for row in rows),
             command("offset", "reset", facts.group, "--topic", topic, "--to-latest", "--dry-run"),
             topic,

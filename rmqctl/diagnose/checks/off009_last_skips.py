@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.parts import starts_last
+from rmqctl.diagnose.rules.parts import start_last
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.text.words import counted, listed
@@ -23,12 +23,12 @@ from rmqctl.text.words import counted, listed
 )
 def last_skips(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for queues with messages but without an offset, in topics where the group has offsets."""
-    if not starts_last(facts):
-        return
     consumed = {row.mq.topic for row in facts.rows if row.consumer_offset is not None}
     by_topic: dict[str, list[QueueProgress]] = {}
     for row in facts.rows:
-        if row.mq.topic in consumed and not row.mq.topic.startswith(RETRY_PREFIX) and _is_skipped(facts, row):
+        if row.mq.topic not in consumed or row.mq.topic.startswith(RETRY_PREFIX):
+            continue
+        if _is_skipped(facts, row) and start_last(facts, row):
             by_topic.setdefault(row.mq.topic, []).append(row)
     for topic, rows in by_topic.items():
         count = sum((row.max_offset or 0) - (row.min_offset or 0) for row in rows)

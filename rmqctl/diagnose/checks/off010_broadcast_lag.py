@@ -25,9 +25,9 @@ _LEAST = 1_000
 )
 def broadcast_lag(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare each member's own position with the end of each queue, at both readings."""
-    if not facts.is_broadcasting:
-        return
-    for (topic, client_id), motions in by_topic_and_member(facts.motions).items():
+    broadcasting = facts.broadcasting()
+    own = [each for each in facts.motions if each.client_id in broadcasting]
+    for (topic, client_id), motions in by_topic_and_member(own).items():
         behind = {str(each.mq): count for each in motions if (count := _behind(each)) > 0}
         total = sum(behind.values())
         if total < _LEAST:
@@ -37,7 +37,9 @@ def broadcast_lag(facts: GroupFacts) -> Iterator[Symptom]:
             f"By its own position, {client_id} is {counted(total, 'message')} behind in {counted(len(behind), 'queue')}"
             f" of {topic} and {'moves' if moves else 'does not move'}. Brokers show no lag for it.",
             tuple(Evidence("behind", f"{queue} {count}", client_id) for queue, count in behind.items()),
-            command("group", "members", facts.group, "-o", "wide"),
+            command("group", "members", facts.group, "-o", "wide")
+            if moves
+            else command("clean-expired", facts.group, "--topic", topic, "-o", "wide"),
             topic,
             key=f"{topic} {client_id}",
             severity=Severity.INFO if moves else None,

@@ -17,7 +17,8 @@ from rmqctl.text.words import counted
     "brokers store offsets of a broadcasting group, which no member uses",
     meaning="The group consumed in clustering mode before. Broadcasting members neither read nor change these "
     "offsets, so the lag that other tools compute from them only grows.",
-    advice="If the group stays in broadcasting mode, delete them: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
+    advice="If the group stays in broadcasting mode, delete them while it has no members: rmqctl offset delete GROUP "
+    "--topic TOPIC --dry-run.",
 )
 def broadcast_offsets(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for stored offsets where every member broadcasts."""
@@ -33,6 +34,6 @@ def broadcast_offsets(facts: GroupFacts) -> Iterator[Symptom]:
             f"Brokers store offsets of {counted(len(stored), 'queue')} of {topic}, but every member broadcasts and "
             "none of them uses these offsets.",
             tuple(Evidence("consumerOffset", offset, queue) for queue, offset in stored.items()),
-            command("offset", "delete", facts.group, "--topic", topic, "--dry-run"),
+            command("offset", "show", facts.group, "--topic", topic),
             topic,
         )

@@ -15,8 +15,8 @@ from rmqctl.model.names import RETRY_PREFIX
     "offsets are stored for a topic that no member subscribes to",
     meaning="The group consumed the topic before. Its lag there grows, and no member consumes it. A member that "
     "subscribes to the topic again starts from the old offset and ignores its consumeFromWhere.",
-    advice="If the group no longer needs the topic: rmqctl offset delete GROUP --topic TOPIC --dry-run. Otherwise, "
-    "find the members that should subscribe to it.",
+    advice="If the group no longer needs the topic, delete these offsets while the group has no members: rmqctl "
+    "offset delete GROUP --topic TOPIC --dry-run. Otherwise, find the members that should subscribe to it.",
 )
 def unwanted_topics(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the topics with stored offsets with those that members and brokers report."""

@@ -23,10 +23,9 @@ from rmqctl.text.words import counted, listed
 )
 def lock_lost(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for queues that orderly members hold without their lock (ProcessQueueInfo.locked)."""
-    if facts.is_broadcasting:
-        return
+    sharers = facts.sharers()
     for client_id, own in facts.settings.items():
-        if not own.is_orderly:
+        if not own.is_orderly or client_id not in sharers:
             continue
         held = facts.running[client_id].process_queues
         lost = sorted(mq for mq, each in held.items() if not each.dropped and not each.locked)
@@ -34,6 +33,6 @@ def lock_lost(facts: GroupFacts) -> Iterator[Symptom]:
             yield Symptom(
                 f"{client_id} does not have the lock of {counted(len(lost), 'queue')} that it holds: {listed(lost)}.",
                 tuple(Evidence("locked", False, f"{client_id} {mq}", held[mq].locked_at_ms) for mq in lost),
-                command("offset", "show", facts.group),
+                command("group", "members", facts.group, "-o", "wide"),
                 key=client_id,
             )

@@ -21,7 +21,7 @@ _LATE_MS = 60_000
     "(PopReviveService). This broker is late: such messages are not redelivered yet, and no lag counts them. All "
     "popping groups of the broker are affected.",
     advice="Check the broker's pop.log, its disk, and its setting reviveInterval.",
-    needs=(Need.BROKERS, Need.BACKLOG),
+    needs=(Need.BROKERS, Need.MEMBERS, Need.BACKLOG),
 )
 def not_redelivered(facts: GroupFacts) -> Iterator[Symptom]:
     """Check how long the oldest record in each broker's revive queues is overdue."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.motions import by_topic_and_member
+from rmqctl.diagnose.rules.refusals import refused_filters
 from rmqctl.rules.stuck_queues import StuckReason
 from rmqctl.text.words import counted
 
@@ -16,14 +17,20 @@ from rmqctl.text.words import counted
     Severity.ERROR,
     "a member holds queues but consumes no messages from them",
     meaning="The member has no messages in flight and pulls none although some are unread. It is paused (suspend), "
-    "its pulls fail, or its pull thread is dead. No other member consumes the queues while it holds them.",
+    "its pulls fail, or its pull thread is dead. No other member consumes the queues while it holds them. The finding "
+    "is only a WARNING while the member still pulls: a long pullInterval looks the same.",
     advice="Resume the member, or restart it: its queues are assigned to the others. Its log shows pulls that fail.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
     may_pass=True,
 )
 def stalled(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for queues that are idle at both readings, not because of their filter or a broker that refuses pulls."""
-    idle = [each for each in facts.motions if _is_stalled(facts, each)]
+    refused = refused_filters(facts)
+    idle = [
+        each
+        for each in facts.motions
+        if _is_stalled(facts, each) and (each.mq.topic, each.mq.broker_name) not in refused
+    ]
     for (topic, client_id), motions in by_topic_and_member(idle).items():
         unread = sum(each.watched.last.behind or 0 for each in motions)
         stopped = any(each.verdict is not None and each.verdict.why is StuckReason.NOT_PULLED for each in motions)
@@ -36,7 +43,7 @@ def stalled(facts: GroupFacts) -> Iterator[Symptom]:
             f"{client_id} holds {counted(len(motions), 'queue')} of {topic} with {counted(unread, 'unread message')} "
             f"but consumes none: {why}.",
             tuple(Evidence("position", f"{each.mq} {each.watched.last.next_offset}", client_id) for each in motions),
-            command("clean-expired", facts.group, "--topic", topic),
+            command("clean-expired", facts.group, "--topic", topic, "-o", "wide"),
             topic,
             key=f"{topic} {client_id}",
             severity=Severity.ERROR if stopped else Severity.WARNING,
@@ -50,6 +57,6 @@ def _is_stalled(facts: GroupFacts, motion: QueueMotion) -> bool:
     is_refused = (
         mq.broker_name in facts.closed_brokers.get(mq.topic, ())
         or (config is not None and mq.topic in config.forbidden_topics)
-        or (config is not None and facts.is_broadcasting and not config.consume_broadcast_enable)
+        or (config is not None and motion.client_id in facts.broadcasting() and not config.consume_broadcast_enable)
     )
     return bool(motion.watched.last.behind) and not is_refused

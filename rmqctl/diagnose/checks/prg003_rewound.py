@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.motions import by_topic_and_member
+from rmqctl.diagnose.rules.motions import by_topic_and_member, shared_motions
 from rmqctl.rules.stuck_queues import client_now_ms
 from rmqctl.text.words import counted
 
@@ -28,9 +28,7 @@ _COMMITTED_MS = 15_000
 )
 def rewound(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the positions of both readings, and the stored offset with the member's own."""
-    if facts.is_broadcasting or facts.is_popping:
-        return
-    back = {id(each): amount for each in facts.motions if (amount := _back(facts, each)) > 0}
+    back = {id(each): amount for each in shared_motions(facts) if (amount := _back(facts, each)) > 0}
     for (topic, client_id), motions in by_topic_and_member(each for each in facts.motions if id(each) in back).items():
         worst = max(motions, key=lambda each: back[id(each)])
         more = f" (also in {counted(len(motions) - 1, 'other queue')} of {topic})" if len(motions) > 1 else ""

@@ -8,6 +8,7 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.motions import growing_topics
 from rmqctl.text.durations import short_duration
+from rmqctl.text.numbers import rate_words, rounded_rate
 from rmqctl.text.words import counted
 
 
@@ -31,11 +32,12 @@ def falls_behind(facts: GroupFacts) -> Iterator[Symptom]:
             else ""
         )
         yield Symptom(
-            f"{topic} receives {growth.put_tps:.0f} msg/s, but the group consumes {growth.done_tps:.0f} msg/s: "
+            f"{topic} receives {rate_words(growth.put_tps)} msg/s, but the group consumes "
+            f"{rate_words(growth.done_tps)} msg/s: "
             f"{counted(growth.behind, 'unread message')}, the oldest {short_duration(growth.age_ms)} old.{soon}",
             (
-                Evidence("putTps", round(growth.put_tps, 1), topic),
-                Evidence("consumeTps", round(growth.done_tps, 1), topic),
+                Evidence("putTps", rounded_rate(growth.put_tps), topic),
+                Evidence("consumeTps", rounded_rate(growth.done_tps), topic),
                 Evidence("timeLagMs", growth.age_ms, topic),
             ),
             command("offset", "show", facts.group, "--topic", topic, "--sort", "-lag"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.rules.parts import refusal_severity
 
 
 @check(
@@ -26,4 +27,5 @@ def consume_disabled(facts: GroupFacts) -> Iterator[Symptom]:
                 (Evidence("consumeEnable", False, name),),
                 command("group", "config", facts.group),
                 key=name,
+                severity=refusal_severity(facts),
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.rules.parts import refusal_severity
 
 
 @check(
@@ -23,14 +24,14 @@ def topic_forbidden(facts: GroupFacts) -> Iterator[Symptom]:
     for name, config in facts.configs.items():
         forbidden = config.forbidden_topics if config is not None else ()
         for topics, severity in (
-            ([topic for topic in forbidden if topic in wanted or not wanted], None),
+            ([topic for topic in forbidden if topic in wanted or not wanted], refusal_severity(facts)),
             ([topic for topic in forbidden if topic not in wanted and wanted], Severity.INFO),
         ):
             if topics:
                 yield Symptom(
                     f"{name} forbids the group to read {', '.join(topics)}.",
                     tuple(Evidence("forbiddenTopics", topic, name) for topic in topics),
-                    command("group", "config", facts.group),
+                    command("group", "config", facts.group, "-o", "wide"),
                     key=name,
                     severity=severity,
                 )

@@ -24,10 +24,15 @@ def broadcast_disabled(facts: GroupFacts) -> Iterator[Symptom]:
         found = facts.connections.get(name)
         if config is None or config.consume_broadcast_enable or found is None:
             continue
-        if found.message_model == BROADCASTING:
+        refused = sorted(facts.broadcasting() & facts.registered(name))
+        # The broker's own report is of the last heartbeat, which may be that of a member that did not answer.
+        if refused or found.message_model == BROADCASTING:
             yield Symptom(
                 f"{name} refuses pulls of members that broadcast (consumeBroadcastEnable=false).",
-                (Evidence("consumeBroadcastEnable", False, name), Evidence("messageModel", BROADCASTING, name)),
+                (
+                    Evidence("consumeBroadcastEnable", False, name),
+                    *(Evidence("messageModel", BROADCASTING, each) for each in refused or [name]),
+                ),
                 command("group", "config", facts.group),
                 key=name,
             )

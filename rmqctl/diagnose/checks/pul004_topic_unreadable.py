@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
@@ -14,7 +14,7 @@ from rmqctl.text.words import listed
     Severity.WARNING,
     "a topic has no read permission at a broker",
     meaning="The topic's permission at that broker does not include reading. Its queues there are not in the route "
-    "that members share, so their messages are not consumed.",
+    "that members share, so their messages are not consumed. The finding is an ERROR where messages wait there.",
     advice="If this is not intended, restore the permission: mqadmin updateTopicPerm -t TOPIC -p 6.",
     needs=(Need.BROKERS,),
 )
@@ -26,4 +26,12 @@ def topic_unreadable(facts: GroupFacts) -> Iterator[Symptom]:
             tuple(Evidence("perm", "not readable", name) for name in names),
             command("topic", "status", topic),
             topic,
+            severity=Severity.ERROR if _waits(facts, topic, names) else None,
         )
+
+
+def _waits(facts: GroupFacts, topic: str, broker_names: Collection[str]) -> bool:
+    """Return whether the group has unread messages of the topic at these brokers."""
+    return not facts.is_broadcasting and any(
+        row.lag for row in facts.rows if row.mq.topic == topic and row.mq.broker_name in broker_names
+    )

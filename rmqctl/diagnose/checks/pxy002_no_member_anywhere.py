@@ -13,7 +13,7 @@ from rmqctl.text.words import listed
 
 @check(
     "PXY002",
-    Severity.WARNING,
+    Severity.ERROR,
     "messages wait, and neither a broker nor a proxy sees a member",
     meaning="Proxies share their lists of connected clients, so the answer of one proxy covers the whole cluster. No "
     "member consumes the group's topics. Messages that are not read within the retention are deleted.",
@@ -26,9 +26,10 @@ def no_member_anywhere(facts: GroupFacts) -> Iterator[Symptom]:
     found = waiting(facts)
     has_none = bool(facts.proxied) and not any(facts.proxied.values()) and not facts.silent_proxies
     if found is not None and facts.state is GroupState.UNKNOWN and has_none:
-        words, evidence = found
+        words, evidence, severity = found
         yield Symptom(
             f"{words}, and no broker and no proxy sees a member of {facts.group} (asked: {listed(facts.proxied)}).",
             evidence,
             command("offset", "show", facts.group),
+            severity=severity,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.rules.parts import fails_now
 
 
 @check(
@@ -13,7 +14,7 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
     Severity.ERROR,
     "a broker has no retry queue (retryQueueNums=0)",
     meaning="The broker accepts a failed message that is sent back but does not store it: the message is acknowledged "
-    "and lost.",
+    "and lost. The finding is an ERROR while messages fail, otherwise a WARNING.",
     advice="Add retry queues: rmqctl group update GROUP --retry-queues 1.",
     needs=(Need.BROKERS,),
 )
@@ -29,4 +30,5 @@ def no_retry_queues(facts: GroupFacts) -> Iterator[Symptom]:
                 (Evidence("retryQueueNums", config.retry_queue_count, name),),
                 command("group", "update", facts.group, "--retry-queues", "1", "--dry-run"),
                 key=name,
+                severity=Severity.ERROR if fails_now(facts) else Severity.WARNING,
             )

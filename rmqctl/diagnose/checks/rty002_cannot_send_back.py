@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.rules.parts import fails_now
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.rules.retry_places import HINDRANCES, RetryHindrance, blocks_retries
 
 
@@ -22,12 +24,10 @@ from rmqctl.rules.retry_places import HINDRANCES, RetryHindrance, blocks_retries
 )
 def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
     """Judge the brokers as places for retries of push consumers (SendMessageProcessor.consumerSendMsgBack)."""
-    if not facts.sends_back:
-        return
-    fails = any(status.consume_failed_tps > 0 for info in facts.running.values() for status in info.statuses.values())
+    senders, fails = facts.senders(), fails_now(facts)
     for name, place in facts.retry_places.items():
         hindrance = place.hindrance
-        if hindrance is None or hindrance is RetryHindrance.NO_RETRY_QUEUES or not facts.registered(name):
+        if hindrance is None or hindrance is RetryHindrance.NO_RETRY_QUEUES or not senders & facts.registered(name):
             continue  # RTY001 reports a broker without retry queues
         if blocks_retries(facts.retry_places, name) is None:
             severity, outcome = Severity.INFO, "its client sends it to another broker as a new message"
@@ -37,7 +37,18 @@ def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
         yield Symptom(
             f"{name} {HINDRANCES[hindrance]}. When a message from there fails, {outcome}.",
             (Evidence("hindrance", str(hindrance), name),),
-            command("doctor") if hindrance is RetryHindrance.NO_MASTER else command("group", "config", facts.group),
+            _next_command(facts, hindrance, name),
             key=name,
             severity=severity,
         )
+
+
+def _next_command(facts: GroupFacts, hindrance: RetryHindrance, broker_name: str) -> str:
+    """Return the command that shows what the broker refuses by."""
+    if hindrance is RetryHindrance.BROKER_NOT_WRITABLE:
+        return command("broker", "show", broker_name, "--key", "brokerPermission")
+    if hindrance is RetryHindrance.RETRY_TOPIC_NOT_WRITABLE:
+        return command("topic", "status", RETRY_PREFIX + facts.group)
+    if hindrance is RetryHindrance.NO_MASTER:
+        return command("broker", "show", broker_name)
+    return command("group", "config", facts.group)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.text.numbers import rate_words, rounded_rate
 
 # Retries are meant for occasional failures.
 _SHARE = 0.5
@@ -31,7 +32,7 @@ def most_fail(facts: GroupFacts) -> Iterator[Symptom]:
     failed_tps = sum(failed.values())
     if failed_tps >= _LEAST_TPS and failed_tps > _SHARE * (failed_tps + ok_tps):
         yield Symptom(
-            f"{failed_tps:.3g} messages per second fail, and {ok_tps:.3g} are consumed.",
-            tuple(Evidence("consumeFailedTPS", round(tps, 3), name) for name, tps in failed.items() if tps),
+            f"{rate_words(failed_tps)} messages per second fail, and {rate_words(ok_tps)} are consumed.",
+            tuple(Evidence("consumeFailedTPS", rounded_rate(tps), name) for name, tps in failed.items() if tps),
             command("group", "members", facts.group, "-o", "wide"),
         )

@@ -8,6 +8,7 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.skew import find_outliers
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.text.numbers import rate_words, rounded_rate
 from rmqctl.text.words import listed
 
 # Fewer messages than this in the sample say nothing about the distribution.
@@ -36,8 +37,8 @@ def hot_queue(facts: GroupFacts) -> Iterator[Symptom]:
             part, total = sum(by_queue[queue] for queue in hot), sum(by_queue.values())
             yield Symptom(
                 f"{part / total:.0%} of the messages of {topic} arrive in {len(hot)} of {len(by_queue)} queues: "
-                f"{listed(f'{queue} ({by_queue[queue]:.0f} msg/s)' for queue in hot)}.",
-                tuple(Evidence("putTps", round(rate, 1), queue) for queue, rate in by_queue.items()),
-                command("topic", "status", topic),
+                f"{listed(f'{queue} ({rate_words(by_queue[queue])} msg/s)' for queue in hot)}.",
+                tuple(Evidence("putTps", rounded_rate(rate), queue) for queue, rate in by_queue.items()),
+                command("topic", "status", topic, "--sort", "-maxOffset"),
                 topic,
             )

@@ -25,14 +25,16 @@ _LEAST_DIFFERENCE = 3
 )
 def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare how many queues of all topics each member holds."""
-    if facts.is_broadcasting or facts.is_popping or len({frozenset(by) for by in facts.wanted().values()}) > 1:
+    sharers = facts.sharers()
+    pulling = {frozenset(_pulling(facts, topic) & by.keys()) for topic, by in facts.wanted().items()}
+    if len(pulling - {frozenset()}) > 1:
         return  # members with different topics (SUB002) have different shares
     counts = {
         client_id: sum(
             not held.dropped and not mq.topic.startswith(RETRY_PREFIX)
             for mq, held in facts.running[client_id].process_queues.items()
         )
-        for client_id in sorted(facts.holders())
+        for client_id in sorted(facts.holders() & sharers)
     }
     # MEM008 reports members without a queue.
     some = {client_id: count for client_id, count in counts.items() if count}
@@ -47,3 +49,9 @@ def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
             tuple(Evidence("queueCount", count, client_id) for client_id, count in counts.items()),
             command("whatif", "allocate", facts.group, "--compare", "all"),
         )
+
+
+def _pulling(facts: GroupFacts, topic: str) -> frozenset[str]:
+    """Return the members that share queues, without those that pop from the topic."""
+    popped = {client_id: {mq.topic for mq in info.pop_unacked} for client_id, info in facts.running.items()}
+    return frozenset(client_id for client_id in facts.sharers() if topic not in popped[client_id])

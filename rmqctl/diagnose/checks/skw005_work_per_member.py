@@ -25,9 +25,12 @@ _LEAST_TPS = 10.0
 )
 def work_per_member(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare consumeOKTPS of the members (ConsumeStatus)."""
-    if facts.is_broadcasting:
-        return
-    totals = {client_id: total_status(info.statuses.values()) for client_id, info in facts.running.items()}
+    sharing = facts.sharers() | facts.popping()
+    totals = {
+        client_id: total_status(info.statuses.values())
+        for client_id, info in facts.running.items()
+        if client_id in sharing
+    }
     rates = {client_id: total.consume_ok_tps for client_id, total in totals.items() if total is not None}
     busy = find_outliers(rates, factor=_FACTOR, least=_LEAST_TPS)
     if busy:

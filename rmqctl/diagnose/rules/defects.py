@@ -15,7 +15,7 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Severity
 from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CPP, GO, MemberView, RunningInfo
 from rmqctl.protocol.versions import version_ordinal
-from rmqctl.rules.member_settings import NO_LIMIT, member_settings, retry_limit
+from rmqctl.rules.member_settings import NO_LIMIT, broadcasts, member_settings, retry_limit
 
 _V4_9_0, _V4_9_2, _V5_0_0 = version_ordinal(4, 9, 0), version_ordinal(4, 9, 2), version_ordinal(5, 0, 0)
 _V5_1_0, _V5_1_1 = version_ordinal(5, 1, 0), version_ordinal(5, 1, 1)
@@ -56,11 +56,10 @@ class ClientProfile(Struct, frozen=True):
 
 def clients_of(facts: GroupFacts) -> list[ClientProfile]:
     """Return every member of a group with the properties that the table of defects needs."""
-    is_broadcasting = facts.is_broadcasting
-    return [_client(facts.running.get(member.client_id), member, is_broadcasting) for member in facts.members]
+    return [_client(facts.running.get(member.client_id), member) for member in facts.members]
 
 
-def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool) -> ClientProfile:
+def _client(info: RunningInfo | None, member: MemberView) -> ClientProfile:
     properties = {} if info is None else info.properties
     settings = None if info is None else member_settings(info)
     consume_type = properties.get("PROP_CONSUME_TYPE")
@@ -68,7 +67,7 @@ def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool)
     limit = None if settings is None else retry_limit(settings.max_reconsume_times, is_orderly=is_orderly)
     return ClientProfile(
         member,
-        is_push=consume_type == CONSUME_PASSIVELY and not is_broadcasting,
+        is_push=consume_type == CONSUME_PASSIVELY and info is not None and not broadcasts(info),
         is_lite_pull=consume_type == CONSUME_ACTIVELY,
         is_orderly=is_orderly,
         has_limit=limit not in (None, NO_LIMIT),
@@ -201,7 +200,7 @@ BROKER_DEFECTS: tuple[BrokerDefect, ...] = (
         ),
         _V5_0_0,
         version_ordinal(5, 3, 0),
-        lambda facts: facts.is_popping,
+        lambda facts: bool(facts.popping()),
     ),
     BrokerDefect(
         Defect(

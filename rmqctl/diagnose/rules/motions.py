@@ -39,10 +39,23 @@ def by_topic_and_member(motions: Iterable[QueueMotion]) -> dict[tuple[str, str],
     return grouped
 
 
-def motion_of_queues(facts: GroupFacts) -> dict[MessageQueue, QueueMotion]:
+def shared_motions(facts: GroupFacts) -> list[QueueMotion]:
+    """Return the motions of queues that members share and commit: not those of broadcasting members or popped queues.
+
+    A pop moves the offset of its queue at once, even if another member pulls the queue.
+    """
+    sharers = facts.sharers()
+    return [
+        each
+        for each in facts.motions
+        if sharers and (each.client_id is None or each.client_id in sharers) and not facts.is_popped(each.mq)
+    ]
+
+
+def motion_of_queues(motions: Iterable[QueueMotion]) -> dict[MessageQueue, QueueMotion]:
     """Return one motion per queue; with several holders, that of the one that is farthest ahead."""
     farthest: dict[MessageQueue, QueueMotion] = {}
-    for each in facts.motions:
+    for each in motions:
         known = farthest.get(each.mq)
         if known is None or (each.watched.last.next_offset or 0) > (known.watched.last.next_offset or 0):
             farthest[each.mq] = each
@@ -54,10 +67,8 @@ def growing_topics(facts: GroupFacts) -> dict[str, Growth]:
 
     Queues that no member serves or whose head is stuck are left out: other checks report them.
     """
-    if facts.is_broadcasting or facts.is_popping:
-        return {}
     by_topic: dict[str, list[QueueMotion]] = {}
-    for mq, each in motion_of_queues(facts).items():
+    for mq, each in motion_of_queues(shared_motions(facts)).items():
         if each.is_served and not mq.topic.startswith(RETRY_PREFIX):
             by_topic.setdefault(mq.topic, []).append(each)
     found = {topic: _growth(facts, topic, motions) for topic, motions in by_topic.items()}
@@ -76,7 +87,7 @@ def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth
         put_tps += each.per_second(last.max_offset - first.max_offset)
         grown_tps += each.per_second(last.behind - first.behind)
         behind += last.behind
-    done_tps = put_tps - grown_tps
+    done_tps = round(put_tps - grown_tps, 9)  # a difference of floats is hardly ever exactly 0
     queues = {each.mq for each in motions}
     rows = [row for row in facts.rows if row.mq in queues]
     age_ms = max((row.time_lag_ms or 0 for row in rows), default=0)
@@ -91,6 +102,7 @@ def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth
 
 
 def _reported_tps(facts: GroupFacts, topic: str) -> float:
-    """Return the messages per second that the members consumed in the last minute, by their own counters."""
-    statuses = [info.statuses[topic] for info in facts.running.values() if topic in info.statuses]
+    """Return the messages per second that these members consumed in the last minute, by their own counters."""
+    reported = [facts.running[client_id].statuses for client_id in facts.sharers()]
+    statuses = [each[topic] for each in reported if topic in each]
     return sum(status.consume_ok_tps for status in statuses)

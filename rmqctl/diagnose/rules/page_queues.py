@@ -12,6 +12,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import sort_client_ids
+from rmqctl.rules.member_settings import both_ways
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted, listed
 from rmqctl.whatif.group_snapshot import GroupSnapshot, LiveGroup
@@ -95,7 +96,8 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
         return QueueAssignment(
             ("A broker or a member reports broadcasting: each member that broadcasts holds every queue.",)
         )
-    if facts.is_popping:
+    popping = facts.popping()
+    if popping and not facts.sharers():
         return QueueAssignment(("Members pop: brokers distribute the messages of each queue among them.",))
     if not facts.is_online or facts.snapshot is None or facts.snapshot.live is None:
         said = f"Unknown: {unknown_reason}." if unknown_reason else "No broker sees a member of the group."
@@ -110,7 +112,11 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
     more = topics[room.topic_count :]
     wrong_count = sum(map(table.is_wrong, more))
     said = f"{counted(len(more), 'more topic')} not shown; {wrong_count} with queues held by no member or by several."
-    return QueueAssignment((said,) * bool(more), tuple(shown))
+    others = facts.broadcasting()
+    sentences = [said] * bool(more)
+    sentences += [f"Not shown: queues that members pop ({listed(sorted(popping))})."] * bool(popping)
+    sentences += [f"Not shown: members that broadcast ({listed(sorted(others))})."] * bool(others)
+    return QueueAssignment(tuple(sentences), tuple(shown))
 
 
 class _Holders:
@@ -120,9 +126,11 @@ class _Holders:
         self._facts, self._live = facts, live
         reporting, members = facts.holders(), live.members
         seen = {member.client_id for member in facts.members} | members.keys() | set(live.silent)
+        # Members that only pop, or that broadcast, hold no queue for themselves.
+        seen -= (facts.popping() - facts.sharers()) | facts.broadcasting()
         self._client_ids = sort_client_ids(seen)
         self._held: dict[str, frozenset[MessageQueue]] = {
-            name: members[name].held for name in members if name in reporting
+            name: members[name].pulled for name in members if name in reporting & seen
         }
         self._is_whole = self._held.keys() == seen and not live.silent_brokers
         self._counts = Counter(mq for held in self._held.values() for mq in held)
@@ -131,7 +139,8 @@ class _Holders:
         self._strategy = "" if computed is None else computed.strategy
         self._computed = set() if computed is None else set(computed.snapshot.queues)
         self._due: dict[str, frozenset[MessageQueue]] = {
-            name: frozenset() if computed is None else computed.due(name) for name in self._held
+            name: frozenset() if computed is None or name not in computed.members else computed.due(name)
+            for name in self._held
         }
         self._moved = {
             mq
@@ -140,6 +149,7 @@ class _Holders:
             if self._mark(name, mq) in ("OTHER", "DUE")
         }
         self._rows = {row.mq: row for row in facts.rows}
+        self._mixed = both_ways(facts.running, self._counts)
         self.queues: dict[str, list[MessageQueue]] = {topic: [] for topic in snapshot.topics}
         for mq in sorted({*snapshot.queues, *self._rows, *self._counts}):
             if mq.topic in self.queues:
@@ -152,10 +162,16 @@ class _Holders:
     def _count(self, mq: MessageQueue) -> tuple[str, str]:
         """Return the number of members that hold a queue, and its mark."""
         count = self._counts[mq]
+        if not count and self._may_lack_holder(mq):
+            return "-", ""
         if not count and not self._is_whole:
             return "?", "UNKNOWN"
-        is_fine = count == 1 or (not count and may_lack_owner(mq, self._rows.get(mq)))
+        is_fine = (count == 1 and mq not in self._mixed) or (not count and may_lack_owner(mq, self._rows.get(mq)))
         return str(count), "" if is_fine else "WRONG"
+
+    def _may_lack_holder(self, mq: MessageQueue) -> bool:
+        """Return whether members that hold no queue for themselves consume a queue."""
+        return self._facts.is_popped(mq) or bool(self._facts.broadcasting())
 
     def _faults(self, queues: Iterable[MessageQueue]) -> tuple[str, str]:
         """Return the number of queues without exactly one holder and of unknown ones, and the worst mark."""
@@ -195,13 +211,15 @@ class _Holders:
         if not self._live.is_wanted(topic):
             yield "No member that answered subscribes to this topic."
             return
-        none = [mq for mq in queues if not self._counts[mq]]
+        none = [mq for mq in queues if not self._counts[mq] and not self._may_lack_holder(mq)]
         if none and not self._is_whole:
             yield f"Holder unknown: {listed(none, shown=_NAMED)}."
         elif none and holders:
             yield f"Held by no member: {listed(none, shown=_NAMED)}."
         if several := [mq for mq in queues if self._counts[mq] > 1]:
             yield f"Held by several members: {listed(several, shown=_NAMED)}."
+        if mixed := [mq for mq in queues if mq in self._mixed]:
+            yield f"Held by one member, and popped by another: {listed(mixed, shown=_NAMED)}."
         if moved := [mq for mq in queues if mq in self._moved]:
             yield f"Held by another member than {self._strategy} assigns: {listed(moved, shown=_NAMED)}."
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Symptom, command
-from rmqctl.model.group import Subscription
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, command
+from rmqctl.model.group import GroupState, Subscription
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
 from rmqctl.text.words import by_value, counted, who_has
 
@@ -16,12 +18,32 @@ def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -
     return tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in holders.items())
 
 
-def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return in words how many messages wait, and where; None without waiting messages."""
+def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...], Severity] | None:
+    """Return in words how many messages wait without a member, where, and how bad that is; None without any.
+
+    Failed messages in a retry topic have been delivered before: alone, they are only a WARNING.
+    """
     counts = {topic.topic: topic.waiting_count for topic in facts.topics if topic.waiting_count}
     total = sum(counts.values())
     evidence = tuple(Evidence("waiting", count, topic) for topic, count in counts.items())
-    return (f"{counted(total, 'message')} {'waits' if total == 1 else 'wait'}", evidence) if total else None
+    if not total:
+        return None
+    severity = Severity.WARNING if all(topic.startswith(RETRY_PREFIX) for topic in counts) else Severity.ERROR
+    return f"{counted(total, 'message')} {'waits' if total == 1 else 'wait'}", evidence, severity
+
+
+def refusal_severity(facts: GroupFacts) -> Severity:
+    """Return how bad it is that a broker refuses pulls: without members, it matters only when one joins."""
+    return Severity.WARNING if facts.state is GroupState.EMPTY else Severity.ERROR
+
+
+def fails_now(facts: GroupFacts) -> bool:
+    """Return whether the listener of a member that sends messages back failed in the last minute."""
+    return any(
+        status.consume_failed_tps > 0
+        for client_id in facts.senders()
+        for status in facts.running[client_id].statuses.values()
+    )
 
 
 def clock_evidence(name: str, bounds: ClockBounds | SkewBounds) -> tuple[Evidence, ...]:
@@ -32,6 +54,13 @@ def clock_evidence(name: str, bounds: ClockBounds | SkewBounds) -> tuple[Evidenc
 def show_subscriptions(facts: GroupFacts) -> str:
     """Return the command that shows each member's subscriptions."""
     return command("group", "subscriptions", facts.group, "-o", "wide")
+
+
+def show_letters(facts: GroupFacts, word: str) -> str:
+    """Return the `dlq` command that shows dead letters, or that makes them readable where they are not."""
+    if facts.closed_letter_brokers:
+        return command("dlq", "show", facts.group, "--fix-permission", "--dry-run")
+    return command("dlq", word, facts.group)
 
 
 def differing(
@@ -53,13 +82,14 @@ def differing(
 _LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 
 
-def starts_last(facts: GroupFacts) -> bool:
-    """Return whether every member answered and starts at the last offset where no offset is stored."""
-    reported = {own.consume_from_where for own in facts.settings.values()}
-    return (
-        facts.is_online
-        and reported == {_LAST_OFFSET}
-        and not facts.silent
-        and not facts.is_broadcasting
-        and not facts.is_popping
-    )
+def start_last(facts: GroupFacts, row: QueueProgress) -> frozenset[str]:
+    """Return the members that pull a queue and start at the last offset where no offset is stored.
+
+    They are its holders, or every member if none holds it and all answered; none if one of them starts elsewhere.
+    """
+    sharers, settings = facts.sharers(), facts.settings
+    holders = sharers & set(row.client_ids)
+    if not holders and not row.client_ids and not facts.silent:
+        holders = sharers
+    starts = {settings[client_id].consume_from_where for client_id in holders}
+    return holders if facts.is_online and starts == {_LAST_OFFSET} and not facts.is_popped(row.mq) else frozenset()

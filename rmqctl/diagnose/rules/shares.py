@@ -19,7 +19,10 @@ _COMPUTABLE = frozenset({"averagely", "circle"})
 
 
 class ComputedShares(Struct, frozen=True):
-    """The shares that the members' only strategy assigns; `members` are those that answered."""
+    """The shares that the members' only strategy assigns; `members` are those that answered and share queues.
+
+    Members that pop or broadcast count in each division too (RebalanceImpl), but do not hold their shares.
+    """
 
     snapshot: GroupSnapshot
     members: Mapping[str, SnapshotMember]
@@ -27,9 +30,9 @@ class ComputedShares(Struct, frozen=True):
     shares: Assignment
 
     def due(self, client_id: str) -> frozenset[MessageQueue]:
-        """Return the queues that a member that answered should hold: those of topics that it may subscribe to."""
+        """Return the queues that a member should pull: those of topics that it may subscribe to and does not pop."""
         member = self.members[client_id]
-        return frozenset(mq for mq in self.shares.get(client_id, ()) if member.may_want(mq.topic))
+        return frozenset(mq for mq in self.shares.get(client_id, ()) if member.may_pull(mq.topic))
 
 
 def may_lack_owner(mq: MessageQueue, row: QueueProgress | None) -> bool:
@@ -44,14 +47,13 @@ def may_lack_owner(mq: MessageQueue, row: QueueProgress | None) -> bool:
 def compute_shares(facts: GroupFacts) -> ComputedShares | None:
     """Return the shares of a group's queues, None if members do not share them or the strategy is not computable."""
     snapshot = facts.snapshot
-    if snapshot is None or snapshot.live is None or facts.is_popping or facts.is_broadcasting or not facts.is_online:
+    if snapshot is None or snapshot.live is None or not facts.is_online:
         return None
-    (strategy, *others) = sorted(snapshot.live.strategies) or [""]
+    members = {name: own for name, own in snapshot.live.members.items() if name in facts.sharers()}
+    (strategy, *others) = sorted({own.strategy for own in members.values() if own.strategy is not None}) or [""]
     if others or strategy not in _COMPUTABLE:
         return None  # ALO001, or a strategy whose options are unknown
     try:
-        return ComputedShares(
-            snapshot, snapshot.live.members, strategy, share_all(snapshot, find_strategy(strategy, Options()))
-        )
+        return ComputedShares(snapshot, members, strategy, share_all(snapshot, find_strategy(strategy, Options())))
     except AllocationError:
         return None

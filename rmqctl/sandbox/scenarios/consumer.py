@@ -69,6 +69,12 @@ class ScenarioConsumer:
         self._running = [asyncio.ensure_future(self._every(_HEARTBEAT_S, self._heartbeat)),
                          asyncio.ensure_future(self._rebalance_loop())]  # fmt: skip
 
+    def catch_up(self) -> None:
+        """Set the clock right. What was consumed so far stays in the past; pulls that wait for messages are new."""
+        self._clock_ahead_ms = 0
+        for queue in self._held.values():
+            queue.pulled_at_ms = self._now_ms()
+
     async def aclose(self) -> None:
         """Leave the group."""
         await stop_tasks([*self._running, *self._pulling.values()])

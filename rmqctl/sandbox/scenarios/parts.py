@@ -19,6 +19,8 @@ _POLL_S = 0.02
 _GIVE_UP_S = 10.0
 # A little faster than the slow consumer of disagreeing_group() can follow.
 _TICK_S = 0.1
+# A message counts as stuck after a minute.
+_STUCK_S = 180
 
 
 @asynccontextmanager
@@ -93,20 +95,25 @@ async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: in
 
 
 async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> SeededGroup:
-    """Add a consumer that is stuck on one message, so that its queue stalls."""
+    """Add a consumer that has been stuck on one message for three minutes, so that its queue stalls."""
     async with _producing(sandbox, topic) as producer:
         consumers = [
-            ScenarioConsumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body)
+            ScenarioConsumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body,
+                             clock_ahead_ms=-_STUCK_S * 1000)
             for name in ("a", "b")
         ]  # fmt: skip
+        # Brokers would drop members whose heartbeat is that old.
         await _join(sandbox, consumers)
         blocked, queue_count = count // 4, _QUEUE_COUNT * len(sandbox.brokers)
-        for number in range(count):
-            word = "blocked" if number == blocked else "invoice"
-            await producer.send(topic, f"{word} {number}", tag="invoice", key=f"invoice-{number}")
-        waiting_count = len(range(blocked, count, queue_count))
-        is_done = await _consumed(sandbox, consumers, count - waiting_count)
-    summary = "one message is stuck and blocks its queue"
+        with in_the_past(sandbox, _STUCK_S):
+            for number in range(count):
+                word = "blocked" if number == blocked else "invoice"
+                await producer.send(topic, f"{word} {number}", tag="invoice", key=f"invoice-{number}")
+            waiting_count = len(range(blocked, count, queue_count))
+            is_done = await _consumed(sandbox, consumers, count - waiting_count)
+        for consumer in consumers:
+            consumer.catch_up()
+    summary = f"one message has been stuck for {_STUCK_S // 60} minutes and blocks its queue"
     return _made(topic, group, count, summary, is_done=is_done)
 
 

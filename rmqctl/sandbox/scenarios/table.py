@@ -10,13 +10,13 @@ from .seeded_group import SeededGroup
 
 
 async def _shop(sandbox: Sandbox) -> list[SeededGroup]:
-    # The backlog is first: it sets the brokers' clocks back, and orders keep arriving once they have started.
+    # The first two set the brokers' clocks back, the backlog further; orders keep arriving once they have started.
     return [
         await offline_backlog(sandbox, "parcels", "shipping"),
+        await stuck_message(sandbox, "invoices", "mailing"),
         await healthy_group(sandbox, "stock", "warehouse"),
         await disagreeing_group(sandbox, "orders", "billing"),
         await dead_letters(sandbox, "payments", "accounting"),
-        await stuck_message(sandbox, "invoices", "mailing"),
     ]
 
 
@@ -46,5 +46,5 @@ SCENARIOS = {
     "disagreeing": Scenario("three consumers, one slow, one with a different subscription", _disagreeing),
     "dead-letters": Scenario("a consumer that fails, and its dead letters", _dead_letters),
     "lagging": Scenario("a group that went offline two hours ago, with a backlog", _lagging),
-    "stuck": Scenario("a consumer stuck on one message", _stuck),
+    "stuck": Scenario("a consumer stuck on one message for three minutes", _stuck),
 }

@@ -764,6 +764,29 @@ def test_a_popping_client_owns_all_queues_of_its_broker_and_its_messages_out_are
     assert any("pop" in note for note in progress.notes)
 
 
+@pytest.mark.parametrize(
+    ("others", "is_known"),
+    [({}, True), ({"c3": running({}, {("T", "broker-a", -1): 7})}, False), ({"c3": SILENCE}, False)],
+    ids=["popped elsewhere", "popped here too", "a member that may pop is silent"],
+)
+def test_messages_in_flight_are_known_of_queues_that_are_only_pulled(others: dict[str, Reply], is_known: bool) -> None:
+    a, b = _brokers()
+    pops = running({}, {("T", "broker-b", -1): 7})
+    a.groups["G"] = Group({"c1": running({A0: held(commit=40)}), "c2": pops, **others})
+    rows = _rows(_fetch(Cluster(a, b)))
+    assert (rows[A0].inflight is not None) == is_known
+    assert rows[A0].reasons.get("inflight") is (None if is_known else Unknown.POP)
+    assert rows[B0].reasons["inflight"] is Unknown.POP
+
+
+def test_clustering_members_have_a_lag_although_another_one_broadcasts() -> None:
+    a, b = _brokers()
+    members = {"c1": running({A0: held(commit=40)}, messageModel="CLUSTERING")}
+    members["c2"] = running(messageModel="BROADCASTING")
+    a.groups["G"] = Group(members, message_model="BROADCASTING")
+    assert _rows(_fetch(Cluster(a, b)))[A0].lag is not None
+
+
 def test_a_broadcasting_groups_leftover_offsets_are_no_lag() -> None:
     a, b = _brokers()
     a.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")

@@ -192,6 +192,22 @@ def test_one_broker_whose_members_ignore_a_reset_is_enough_for_a_refusal(
         planned(cluster)
 
 
+@pytest.mark.parametrize(
+    ("report", "sentence"),
+    [
+        (running(messageModel="BROADCASTING"), "broadcasts"),
+        (running(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"), "pull offsets themselves"),
+        (running({}, {("T", "broker-a", -1): 0}), "only one of them"),
+    ],
+)
+def test_one_member_that_would_not_notice_a_reset_is_enough_for_a_refusal(report: Reply, sentence: str) -> None:
+    cluster = two_brokers(online=True)  # whose brokers report the settings of the other member
+    for broker in cluster.brokers.values():
+        broker.groups["G"].members["c2"] = report
+    with pytest.raises(RefusedError, match=sentence):
+        planned(cluster)
+
+
 @not_noticed
 def test_groups_that_would_not_notice_are_refused(settings: dict[str, Any], sentence: str) -> None:
     cluster = message_cluster(store(version=V4_9_7, offsets={"T": {0: 60, 1: 60}}))

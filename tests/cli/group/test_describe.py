@@ -64,8 +64,8 @@ def test_a_healthy_group_on_one_page(capsys: Captured) -> None:
 def test_all_that_is_torn_is_said(capsys: Captured) -> None:
     item = _item(show_details(torn()), capsys)
     assert [finding["code"] for finding in item["findings"]] == [
-        "SUB001", "SUB002", "SUB008", "PUL001", "PUL002", "MEM001", "MEM002", "MEM002", "ALO001", "RTY001", "OFF001",
-        "CFG002", "MEM005", "MEM008", "MEM009", "DLQ001",
+        "SUB001", "SUB002", "SUB008", "PUL001", "PUL002", "MEM001", "MEM002", "MEM002", "ALO001", "OFF001",
+        "CFG002", "RTY001", "MEM005", "MEM008", "MEM009", "DLQ001",
     ]  # fmt: skip
     assert item["attention"] == [finding["sentence"] for finding in item["findings"]]
     assert (item["consumeFromWhere"], item["reasons"]["consumeFromWhere"]) == (None, "BROKERS_DIFFER")

@@ -271,8 +271,8 @@ def test_many_parts_that_failed_for_one_reason_are_one_line(capsys: Captured) ->
     assert capsys.readouterr().err.splitlines() == [
         "rmqctl: not read: broker-b: route 0: b:1: silent.",
         "rmqctl: not read: broker-b: route 1: b:1: silent.",
-        "rmqctl: not read: group g0 and 282 more: b0:1: not asked: the command's deadline of 60 s was over.",
-        "rmqctl: not read: broker-a: route 0 and 3 more: a:1: silent.",
+        f"rmqctl: not read: group g0, group g1, group g2 and 280 more: {NotAskedError('b0:1', 60).sentence}",
+        "rmqctl: not read: broker-a: route 0, route 1, route 2 and 1 more: a:1: silent.",
     ]
     render(made, Display(format="json"))
     assert len(json.loads(capsys.readouterr().out)["errors"]) == 289

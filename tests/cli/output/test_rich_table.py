@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.rich_table import rich_table
+from rmqctl.cli.registry import COMMANDS
 
 from .hostile import COLUMNS, NAMES, items, listing, raw_in
 
@@ -123,6 +125,43 @@ def test_the_least_important_column_goes_first_and_one_that_still_fits_stays(
     assert "OWNER" not in wider
     assert "LEAST" in wider
     assert "SHORT" in wider
+
+
+def test_empty_columns_go_first_and_then_those_without_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (
+        COLUMNS[0],
+        Column("EMPTY", "empty"),
+        Column("ALARM", "alarm", gives_way=1, is_alarm=lambda item: bool(item["alarm"])),
+        Column("CALM", "calm", gives_way=2, is_alarm=lambda item: bool(item["calm"])),
+    )
+    made = listing(columns=columns, items=[{**items()[0], "name": "n" * 30, "empty": None, "alarm": 1, "calm": 0}])
+    shown = {width: _table(monkeypatch, made, width).split("\n")[0].split()[1:] for width in (80, 48, 38)}
+    assert shown == {80: ["EMPTY", "ALARM", "CALM"], 48: ["ALARM", "CALM"], 38: ["ALARM"]}
+
+
+def test_ids_and_owners_are_never_left_out_and_an_id_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (
+        Column("ID", "id", is_id=True),
+        Column("TEXT", "text"),
+        Column("OWNER", "owner", is_kept=True),
+        Column("EXTRA", "extra", gives_way=1),
+    )
+    item = {"id": "i" * 36, "text": "t" * 40, "owner": None, "extra": "e"}
+    table = _table(monkeypatch, listing(columns=columns, items=[item]), 60)
+    assert "i" * 36 in table
+    assert "OWNER" in table
+    assert "EXTRA" not in table
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_no_table_leaves_out_who_or_which(words: str) -> None:
+    """Ids, owners and clients stay in every table, however narrow the terminal is."""
+    module = import_module(COMMANDS[words][0])
+    made = [column for value in vars(module).values() if isinstance(value, tuple) for column in value]
+    for column in made:
+        if isinstance(column, Column) and column.heading in ("OWNER", "CLIENT", "MSG-ID", "LEDGER", "ID"):
+            assert not column.gives_way
+            assert column.is_kept or column.is_id or column.is_number or column.is_wide or column is made[0]
 
 
 _WITH_SENTENCE = (COLUMNS[0], COLUMNS[1], Column("NOTE", "note", is_sentence=True))

@@ -79,6 +79,13 @@ async def test_a_stuck_message_holds_its_queue_and_no_other() -> None:
         lags = sorted(_lags(sandbox, "mailing", "invoices"))
         assert lags[:3] == [0, 0, 0]
         assert lags[3] == 15
+        # It counts as stuck at once: it was stored three minutes ago, by a clock that is right again.
+        broker = sandbox.brokers["broker-a"]
+        first = broker.store.message_at("invoices", 0, 0)
+        assert first is not None
+        assert (broker.now_ms() - first.stored_at_ms) / 1000 >= 180
+        assert broker.skew_ms == 0
+        assert len(_members(broker, "mailing")) == 2
 
 
 async def test_all_of_them_fit_into_one_sandbox() -> None:

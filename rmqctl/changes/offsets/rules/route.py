@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -10,6 +10,7 @@ from rmqctl.errors import RefusedError
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CPP, GO, GroupState
 from rmqctl.model.plan import Consequence, Route
 from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.words import listed
 
@@ -18,6 +19,7 @@ class GroupSituation(Struct, frozen=True):
     """The state of a group. None as `consume_type` or `message_model`: members differ or do not report it.
 
     `languages` are those of its members; `unseen_reason` says why the group may have members although none is visible.
+    `both_ways` are queues that one member pulls and another pops.
     `unheard` are brokers that did not answer, and `unheard_reason` says why: members there, if any, consume nothing
     from the other brokers' queues.
     """
@@ -28,6 +30,7 @@ class GroupSituation(Struct, frozen=True):
     consume_type: str | None = None
     message_model: str | None = None
     is_popping: bool = False
+    both_ways: frozenset[MessageQueue] = frozenset()
     languages: frozenset[str] = frozenset()
     unheard: tuple[str, ...] = ()
     unheard_reason: Unknown | None = None
@@ -65,6 +68,21 @@ def require_resettable(situation: GroupSituation, *, assume_offline: bool, is_se
         if CPP in known:
             sentence = f"Group {group} has members in {', '.join(known)}: others cannot read a reset for C++."
             raise RefusedError(sentence, hint="Stop all members first, or all members of one kind.")
+
+
+def require_one_way(situation: GroupSituation, queues: Iterable[MessageQueue]) -> None:
+    """Raise RefusedError if any of these queues is pulled by one member and popped by another.
+
+    The next pull or pop erases the broker's mark (ConsumerOffsetManager.queryThenEraseResetOffset).
+    The other member does not follow.
+    """
+    mixed = sorted(situation.both_ways.intersection(queues))
+    if mixed and situation.state is GroupState.ONLINE:
+        sentence = (
+            f"Some members of group {situation.group} pull and others pop {listed(mixed)}: a reset would reach only "
+            "one of them."
+        )
+        raise RefusedError(sentence, hint=f"Stop the members first. To see which: rmqctl diagnose {situation.group}.")
 
 
 def choose_route(situation: GroupSituation, *, assume_offline: bool, is_server_side: bool) -> Route:

@@ -12,12 +12,14 @@ from rmqctl.changes.offsets.rules.route import (
     choose_route,
     describe_routes,
     is_cpp_only,
+    require_one_way,
     require_resettable,
 )
 from rmqctl.errors import RefusedError
 from rmqctl.model.group import BROADCASTING, GroupState
 from rmqctl.model.plan import Route
 from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
 
 _PUSH, _POP = "CONSUME_PASSIVELY", "CONSUME_POP"
 
@@ -106,6 +108,14 @@ def test_popping_groups_need_brokers_that_reset_by_themselves(server_side: tuple
     else:
         assert "pops" in _refusal(situation, server_side)
     assert _passes(_situation(GroupState.EMPTY, is_popping=True), server_side)
+
+
+def test_a_reset_would_miss_one_of_two_members_that_pop_and_pull_a_queue() -> None:
+    mixed, pulled = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
+    with pytest.raises(RefusedError, match="T@broker-a:0"):
+        require_one_way(_situation(both_ways=frozenset({mixed})), [mixed, pulled])
+    require_one_way(_situation(both_ways=frozenset({mixed})), [pulled])
+    require_one_way(_situation(GroupState.EMPTY, both_ways=frozenset({mixed})), [mixed])
 
 
 @pytest.mark.parametrize(
