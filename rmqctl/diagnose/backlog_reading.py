@@ -50,7 +50,7 @@ class BacklogReading(Struct, frozen=True):
 async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, BrokerData]) -> BacklogReading:
     """Read the backlog details of a group with members. Each broker is asked only once for its own values."""
     has_cpp = any(CPP in member.languages for member in facts.members)
-    popping = facts.popping()
+    popping = facts.popping
     by_sql = any(
         item.expression_type != "TAG"
         for by_name in (*facts.wanted().values(), *facts.filtered().values())
@@ -64,7 +64,7 @@ async def read_backlog(client: Client, facts: GroupFacts, brokers: Mapping[str, 
     hidden = [name for name in popped if settings.ok[name].get("popConsumerKVServiceEnable") == "true"]
     rows = {row.mq: row for row in facts.rows if row.lag and row.mq.broker_name in settings.ok}
     # Messages are popped from masters only.
-    pulled = {mq: row for mq, row in rows.items() if not facts.is_popped(mq)} if facts.sharers() or not popping else {}
+    pulled = {mq: row for mq, row in rows.items() if not facts.is_popped(mq)} if facts.sharers or not popping else {}
     moving = [name for name, config in settings.ok.items() if config.get(_SLAVES) == "true"]
     masters = {name: address for name in moving if (address := brokers[name].master_address) is not None}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -23,10 +24,10 @@ from rmqctl.rules.group_state import agreed
 from rmqctl.rules.member_settings import (
     MemberSettings,
     broadcasts,
+    is_among,
     is_broadcasting_group,
     member_settings,
     pops,
-    pops_from,
     pulls,
 )
 from rmqctl.rules.pop_checkpoints import UnrevivedRecords
@@ -108,7 +109,8 @@ class FilterSample(Struct, frozen=True):
     passing_count: int = 0
 
 
-class GroupFacts(Struct, frozen=True):
+# With a dict for cached properties: checks ask them for each queue and member.
+class GroupFacts(Struct, frozen=True, dict=True):
     """One group as brokers and members report it, read at `at_ms` by this machine's clock.
 
     Brokers' tables give for every group: `connections` and `configs` by broker that answered (None: no member is
@@ -168,7 +170,7 @@ class GroupFacts(Struct, frozen=True):
         """Whether a broker sees members."""
         return self.state is GroupState.ONLINE
 
-    @property
+    @cached_property
     def is_broadcasting(self) -> bool:
         """Whether the members broadcast, so that each of them holds every queue; with mixed models (MEM003), False.
 
@@ -178,20 +180,23 @@ class GroupFacts(Struct, frozen=True):
             self.running.values(), (found.message_model for found in self.connections.values() if found is not None)
         )
 
+    @cached_property
     def broadcasting(self) -> frozenset[str]:
-        """Return the members that report that they broadcast."""
+        """The members that report that they broadcast."""
         return frozenset(client_id for client_id, info in self.running.items() if broadcasts(info))
 
+    @cached_property
     def popping(self) -> frozenset[str]:
-        """Return the members that pop, so that brokers distribute single messages among them.
+        """The members that pop, so that brokers distribute single messages among them.
 
-        A member can pop from one topic and pull another. One that did not answer is neither here nor in sharers().
+        A member can pop from one topic and pull another. One that did not answer is neither here nor in `sharers`.
         """
         at_brokers = self._type_at_brokers()
         return frozenset(client_id for client_id, info in self.running.items() if pops(info, at_brokers))
 
+    @cached_property
     def sharers(self) -> frozenset[str]:
-        """Return the members that share queues and commit offsets of them: those that pull and do not broadcast."""
+        """The members that share queues and commit offsets of them: those that pull and do not broadcast."""
         if self.is_broadcasting:
             return frozenset()
         at_brokers = self._type_at_brokers()
@@ -199,19 +204,24 @@ class GroupFacts(Struct, frozen=True):
             client_id for client_id, info in self.running.items() if pulls(info, at_brokers) and not broadcasts(info)
         )
 
+    @cached_property
     def senders(self) -> frozenset[str]:
-        """Return the members that send failed messages back to a broker: push consumers that share queues."""
+        """The members that send failed messages back to a broker: push consumers that share queues."""
         types = self.consume_types()
-        return frozenset(client_id for client_id in self.sharers() if types.get(client_id) == CONSUME_PASSIVELY)
+        return frozenset(client_id for client_id in self.sharers if types.get(client_id) == CONSUME_PASSIVELY)
 
     def is_popped(self, mq: MessageQueue) -> bool:
         """Return whether any member pops from a queue, whose offset then moves with each pop."""
-        return any(pops_from(info, mq) for info in self.running.values())
+        return is_among(mq, self._popped)
+
+    @cached_property
+    def _popped(self) -> frozenset[MessageQueue]:
+        return frozenset(mq for info in self.running.values() for mq in info.pop_unacked)
 
     def _type_at_brokers(self) -> str | None:
         return agreed(found.consume_type for found in self.connections.values() if found is not None)
 
-    @property
+    @cached_property
     def settings(self) -> Mapping[str, MemberSettings]:
         """The settings that each member reports, by client id."""
         return {client_id: member_settings(info) for client_id, info in self.running.items()}
@@ -252,8 +262,8 @@ class GroupFacts(Struct, frozen=True):
             self.is_online
             and (live is None or not live.silent_brokers)
             and not self.silent
-            and not self.broadcasting()
-            and bool(self.sharers())
+            and not self.broadcasting
+            and bool(self.sharers)
             and self.holders() == {member.client_id for member in self.members}
         )
 

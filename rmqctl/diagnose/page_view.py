@@ -299,7 +299,7 @@ class _Sections:
             lag=tuple(lag),
             lag_more=lag_more,
             dead_letter_count=facts.dead_letter_count,
-            is_popping=bool(facts.popping()),
+            is_popping=bool(facts.popping),
             clocks=tuple(
                 ClockRow(kind.lower(), name, clock_words(clocks[kind, name]))
                 for kind, name in order[: self._clock_count]

@@ -165,6 +165,7 @@ async def conclude_scans(
     types |= {info.properties.get("PROP_CONSUME_TYPE", "") for info in last.reading.running.ok.values()}
     pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
     queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
+    go_members = _go_members(last)
     unknown: dict[int, GroupScan] = {}
     for (mq, client_id), each in watched.items():
         member = None if client_id is None else reports[client_id]
@@ -173,6 +174,7 @@ async def conclude_scans(
         facts = _facts(
             client, last, mq, each, holder, member, head, hindrances.get(mq.broker_name), types,
             can_pull=mq.broker_name not in closed, hides_pops=mq.broker_name in pops.hindrances,
+            commits_filtered=client_id not in go_members,
         )  # fmt: skip
         verdict = judge(facts, older_than_ms)
         if each.motion is Motion.UNKNOWN and (verdict is None or verdict.is_stuck is None):
@@ -308,6 +310,7 @@ def _facts(
     *,
     can_pull: bool,
     hides_pops: bool,
+    commits_filtered: bool,
 ) -> StuckFacts:
     row = last.rows[mq]
     message = None if head is None else head.message
@@ -321,7 +324,7 @@ def _facts(
         hides_pops=hides_pops,
         head_age_ms=_age_ms(client, row, watched.last.held, message),
         is_wanted=None if message is None else _passes(report, mq, message),
-        commits_filtered=report is None or report.client_id not in _go_members(last),
+        commits_filtered=commits_filtered,
         can_pull=can_pull,
         retry_hindrance=hindrance,
     )

@@ -8,7 +8,7 @@ that setConsumeMode has set to POP; one that consumes in order or broadcasts nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -95,14 +95,21 @@ def pulled_queues(info: RunningInfo) -> frozenset[MessageQueue]:
 
 def pops_from(info: RunningInfo, mq: MessageQueue) -> bool:
     """Return whether a member reports that it pops from a queue."""
+    return is_among(mq, info.pop_unacked)
+
+
+def is_among(mq: MessageQueue, popped: Collection[MessageQueue]) -> bool:
+    """Return whether a queue is among those that members pop from."""
     # Brokers assign all queues that they have of a topic together, as queue -1.
-    return mq in info.pop_unacked or mq._replace(queue_id=-1) in info.pop_unacked
+    return bool(popped) and (mq in popped or MessageQueue(mq.topic, mq.broker_name, -1) in popped)
 
 
-def is_only_pulled(running: Iterable[RunningInfo], mq: MessageQueue) -> bool:
+def is_only_pulled(running: Collection[RunningInfo], mq: MessageQueue) -> bool:
     """Return whether a member reports that it pulls a queue, and none that it pops from it."""
-    every = list(running)
-    return any(mq in pulled_queues(info) for info in every) and not any(pops_from(info, mq) for info in every)
+    held = (info.process_queues.get(mq) for info in running)
+    return any(each is not None and not each.dropped for each in held) and not any(
+        pops_from(info, mq) for info in running
+    )
 
 
 def pops(info: RunningInfo, at_brokers: str | None = None) -> bool:

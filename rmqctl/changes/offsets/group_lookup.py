@@ -29,7 +29,7 @@ from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
-from rmqctl.rules.member_settings import both_ways
+from rmqctl.rules.member_settings import both_ways, pulled_queues
 from rmqctl.text.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"
@@ -202,7 +202,7 @@ def _filters(reading: GroupReading) -> dict[str, tuple[str, ...]]:
     """Return the members' subscriptions by topic; empty for a topic of which they only hold queues."""
     found = reading.filters()
     for info in reading.running.ok.values():
-        for mq in (*(mq for mq, held in info.process_queues.items() if not held.dropped), *info.pop_unacked):
+        for mq in (*pulled_queues(info), *info.pop_unacked):
             found.setdefault(mq.topic, ())
     return found
 

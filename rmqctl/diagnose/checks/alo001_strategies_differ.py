@@ -21,7 +21,7 @@ from rmqctl.text.words import by_value
 )
 def strategies_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare allocateMessageQueueStrategy."""
-    sharers = facts.sharers()
+    sharers = facts.sharers
     reported = {client_id: strategy_name(info) for client_id, info in facts.running.items() if client_id in sharers}
     strategies = by_value(reported.items())
     if len(strategies) > 1:

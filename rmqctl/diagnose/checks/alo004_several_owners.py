@@ -30,17 +30,19 @@ def several_owners(facts: GroupFacts) -> Iterator[Symptom]:
     if not facts.is_online:
         return
     totals = Counter(row.mq.topic for row in facts.rows)
-    pulled = {client_id: pulled_queues(facts.running[client_id]) for client_id in sorted(facts.sharers())}
+    owners: dict[MessageQueue, list[str]] = {}
+    for client_id in sorted(facts.sharers):
+        for mq in pulled_queues(facts.running[client_id]):
+            owners.setdefault(mq, []).append(client_id)
     held: dict[str, dict[MessageQueue, list[str]]] = {}
     for row in facts.rows:
-        owners = [client_id for client_id, queues in pulled.items() if row.mq in queues]
-        if len(owners) > 1:
-            held.setdefault(row.mq.topic, {})[row.mq] = owners
+        if len(owners.get(row.mq, ())) > 1:
+            held.setdefault(row.mq.topic, {})[row.mq] = owners[row.mq]
     for topic, queues in held.items():
         yield Symptom(
             f"{_of_topic(len(queues), totals[topic], topic)} held by several members: each of them consumes all "
             "messages.",
-            tuple(Evidence(str(mq), "held", client_id) for mq, owners in queues.items() for client_id in owners),
+            tuple(Evidence(str(mq), "held", client_id) for mq, holders in queues.items() for client_id in holders),
             command("offset", "show", facts.group, "--topic", topic),
             topic,
         )

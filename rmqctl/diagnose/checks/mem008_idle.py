@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.model.group import BROADCASTING, CONSUME_PASSIVELY
+from rmqctl.model.group import CONSUME_PASSIVELY
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.rules.member_settings import broadcasts, pulled_queues
 from rmqctl.text.words import counted, listed
 
 
@@ -29,9 +30,8 @@ def idle(facts: GroupFacts) -> Iterator[Symptom]:
         for client_id, info in facts.running.items()
         # Only push consumers report all that they hold; those that broadcast hold every queue.
         if types.get(client_id) == CONSUME_PASSIVELY
-        and info.properties.get("messageModel") != BROADCASTING
-        and all(mq.topic.startswith(RETRY_PREFIX) for mq, held in info.process_queues.items() if not held.dropped)
-        and all(mq.topic.startswith(RETRY_PREFIX) for mq in info.pop_unacked)
+        and not broadcasts(info)
+        and all(mq.topic.startswith(RETRY_PREFIX) for mq in (*pulled_queues(info), *info.pop_unacked))
     ]
     if waiting:
         has = "holds" if len(waiting) == 1 else "hold"

@@ -31,7 +31,7 @@ def retention(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare message ages with the retention, except where a group will have read everything in time."""
     if facts.is_broadcasting:
         return
-    motions = motion_of_queues(each for each in facts.motions if each.client_id not in facts.broadcasting())
+    motions = motion_of_queues(each for each in facts.motions if each.client_id not in facts.broadcasting)
     by_topic: dict[str, list[tuple[int, QueueProgress]]] = {}
     for row in facts.rows:
         left_ms = row.retention_left_ms

@@ -25,7 +25,7 @@ _LEAST = 1_000
 )
 def broadcast_lag(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare each member's own position with the end of each queue, at both readings."""
-    broadcasting = facts.broadcasting()
+    broadcasting = facts.broadcasting
     own = [each for each in facts.motions if each.client_id in broadcasting]
     for (topic, client_id), motions in by_topic_and_member(own).items():
         behind = {str(each.mq): count for each in motions if (count := _behind(each)) > 0}

@@ -23,7 +23,7 @@ from rmqctl.text.words import counted, listed
 )
 def lock_lost(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for queues that orderly members hold without their lock (ProcessQueueInfo.locked)."""
-    sharers = facts.sharers()
+    sharers = facts.sharers
     for client_id, own in facts.settings.items():
         if not own.is_orderly or client_id not in sharers:
             continue

@@ -44,7 +44,7 @@ def stuck_head(facts: GroupFacts) -> Iterator[Symptom]:
             f"{client_id} {what}; {counted(behind, 'message')} {'is' if behind == 1 else 'are'} behind it{more}.{busy}",
             tuple(Evidence("firstUnfinished", f"{each.mq} {each.head_offset}", client_id) for each in motions),
             command("clean-expired", facts.group, "--topic", topic, "--older-than", "1m", "--dry-run")
-            if client_id not in facts.broadcasting()
+            if client_id not in facts.broadcasting
             else command("clean-expired", facts.group, "--topic", topic),
             topic,
             key=f"{topic} {client_id}",

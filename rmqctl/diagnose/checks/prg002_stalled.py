@@ -57,6 +57,6 @@ def _is_stalled(facts: GroupFacts, motion: QueueMotion) -> bool:
     is_refused = (
         mq.broker_name in facts.closed_brokers.get(mq.topic, ())
         or (config is not None and mq.topic in config.forbidden_topics)
-        or (config is not None and motion.client_id in facts.broadcasting() and not config.consume_broadcast_enable)
+        or (config is not None and motion.client_id in facts.broadcasting and not config.consume_broadcast_enable)
     )
     return bool(motion.watched.last.behind) and not is_refused

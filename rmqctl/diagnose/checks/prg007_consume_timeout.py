@@ -28,7 +28,7 @@ _NEAR = 0.8
 def consume_timeout(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare how long heads have been in consumption with consumeTimeout (ProcessQueue.cleanExpiredMsg)."""
     # Nothing is redelivered to a member that broadcasts.
-    settings = {client_id: own for client_id, own in facts.settings.items() if client_id in facts.sharers()}
+    settings = {client_id: own for client_id, own in facts.settings.items() if client_id in facts.sharers}
     near = []
     for each in facts.motions:
         own = settings.get(each.client_id or "")

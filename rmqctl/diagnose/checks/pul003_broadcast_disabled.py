@@ -24,7 +24,7 @@ def broadcast_disabled(facts: GroupFacts) -> Iterator[Symptom]:
         found = facts.connections.get(name)
         if config is None or config.consume_broadcast_enable or found is None:
             continue
-        refused = sorted(facts.broadcasting() & facts.registered(name))
+        refused = sorted(facts.broadcasting & facts.registered(name))
         # The broker's own report is of the last heartbeat, which may be that of a member that did not answer.
         if refused or found.message_model == BROADCASTING:
             yield Symptom(

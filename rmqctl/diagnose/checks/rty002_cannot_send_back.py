@@ -24,7 +24,7 @@ from rmqctl.rules.retry_places import HINDRANCES, RetryHindrance, blocks_retries
 )
 def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
     """Judge the brokers as places for retries of push consumers (SendMessageProcessor.consumerSendMsgBack)."""
-    senders, fails = facts.senders(), fails_now(facts)
+    senders, fails = facts.senders, fails_now(facts)
     for name, place in facts.retry_places.items():
         hindrance = place.hindrance
         if hindrance is None or hindrance is RetryHindrance.NO_RETRY_QUEUES or not senders & facts.registered(name):

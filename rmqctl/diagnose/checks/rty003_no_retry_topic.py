@@ -21,7 +21,7 @@ from rmqctl.model.names import RETRY_PREFIX
 )
 def no_retry_topic(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the route of the retry topic with the brokers at which push consumers are registered."""
-    senders = facts.senders()
+    senders = facts.senders
     for name, place in facts.retry_places.items():
         has_queues = place.retry_queue_count is not None and place.retry_queue_count > 0
         if place.is_topic_writable is None and has_queues and senders & facts.registered(name):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.rules.member_settings import pulled_queues
 from rmqctl.text.words import listed
 
 _FACTOR = 2
@@ -25,15 +26,16 @@ _LEAST_DIFFERENCE = 3
 )
 def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare how many queues of all topics each member holds."""
-    sharers = facts.sharers()
-    pulling = {frozenset(_pulling(facts, topic) & by.keys()) for topic, by in facts.wanted().items()}
+    sharers = facts.sharers
+    popped = {client_id: {mq.topic for mq in facts.running[client_id].pop_unacked} for client_id in sharers}
+    pulling = {
+        frozenset(client_id for client_id in sharers & by.keys() if topic not in popped[client_id])
+        for topic, by in facts.wanted().items()
+    }
     if len(pulling - {frozenset()}) > 1:
         return  # members with different topics (SUB002) have different shares
     counts = {
-        client_id: sum(
-            not held.dropped and not mq.topic.startswith(RETRY_PREFIX)
-            for mq, held in facts.running[client_id].process_queues.items()
-        )
+        client_id: sum(not mq.topic.startswith(RETRY_PREFIX) for mq in pulled_queues(facts.running[client_id]))
         for client_id in sorted(facts.holders() & sharers)
     }
     # MEM008 reports members without a queue.
@@ -49,9 +51,3 @@ def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
             tuple(Evidence("queueCount", count, client_id) for client_id, count in counts.items()),
             command("whatif", "allocate", facts.group, "--compare", "all"),
         )
-
-
-def _pulling(facts: GroupFacts, topic: str) -> frozenset[str]:
-    """Return the members that share queues, without those that pop from the topic."""
-    popped = {client_id: {mq.topic for mq in info.pop_unacked} for client_id, info in facts.running.items()}
-    return frozenset(client_id for client_id in facts.sharers() if topic not in popped[client_id])

@@ -25,7 +25,7 @@ _LEAST_TPS = 10.0
 )
 def work_per_member(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare consumeOKTPS of the members (ConsumeStatus)."""
-    sharing = facts.sharers() | facts.popping()
+    sharing = facts.sharers | facts.popping
     totals = {
         client_id: total_status(info.statuses.values())
         for client_id, info in facts.running.items()

@@ -200,7 +200,7 @@ BROKER_DEFECTS: tuple[BrokerDefect, ...] = (
         ),
         _V5_0_0,
         version_ordinal(5, 3, 0),
-        lambda facts: bool(facts.popping()),
+        lambda facts: bool(facts.popping),
     ),
     BrokerDefect(
         Defect(

@@ -44,7 +44,7 @@ def shared_motions(facts: GroupFacts) -> list[QueueMotion]:
 
     A pop moves the offset of its queue at once, even if another member pulls the queue.
     """
-    sharers = facts.sharers()
+    sharers = facts.sharers
     return [
         each
         for each in facts.motions
@@ -103,6 +103,6 @@ def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth
 
 def _reported_tps(facts: GroupFacts, topic: str) -> float:
     """Return the messages per second that these members consumed in the last minute, by their own counters."""
-    reported = [facts.running[client_id].statuses for client_id in facts.sharers()]
+    reported = [facts.running[client_id].statuses for client_id in facts.sharers]
     statuses = [each[topic] for each in reported if topic in each]
     return sum(status.consume_ok_tps for status in statuses)

@@ -96,8 +96,8 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
         return QueueAssignment(
             ("A broker or a member reports broadcasting: each member that broadcasts holds every queue.",)
         )
-    popping = facts.popping()
-    if popping and not facts.sharers():
+    popping = facts.popping
+    if popping and not facts.sharers:
         return QueueAssignment(("Members pop: brokers distribute the messages of each queue among them.",))
     if not facts.is_online or facts.snapshot is None or facts.snapshot.live is None:
         said = f"Unknown: {unknown_reason}." if unknown_reason else "No broker sees a member of the group."
@@ -112,7 +112,7 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
     more = topics[room.topic_count :]
     wrong_count = sum(map(table.is_wrong, more))
     said = f"{counted(len(more), 'more topic')} not shown; {wrong_count} with queues held by no member or by several."
-    others = facts.broadcasting()
+    others = facts.broadcasting
     sentences = [said] * bool(more)
     sentences += [f"Not shown: queues that members pop ({listed(sorted(popping))})."] * bool(popping)
     sentences += [f"Not shown: members that broadcast ({listed(sorted(others))})."] * bool(others)
@@ -127,7 +127,7 @@ class _Holders:
         reporting, members = facts.holders(), live.members
         seen = {member.client_id for member in facts.members} | members.keys() | set(live.silent)
         # Members that only pop, or that broadcast, hold no queue for themselves.
-        seen -= (facts.popping() - facts.sharers()) | facts.broadcasting()
+        seen -= (facts.popping - facts.sharers) | facts.broadcasting
         self._client_ids = sort_client_ids(seen)
         self._held: dict[str, frozenset[MessageQueue]] = {
             name: members[name].pulled for name in members if name in reporting & seen
@@ -171,7 +171,7 @@ class _Holders:
 
     def _may_lack_holder(self, mq: MessageQueue) -> bool:
         """Return whether members that hold no queue for themselves consume a queue."""
-        return self._facts.is_popped(mq) or bool(self._facts.broadcasting())
+        return self._facts.is_popped(mq) or bool(self._facts.broadcasting)
 
     def _faults(self, queues: Iterable[MessageQueue]) -> tuple[str, str]:
         """Return the number of queues without exactly one holder and of unknown ones, and the worst mark."""

@@ -41,7 +41,7 @@ def fails_now(facts: GroupFacts) -> bool:
     """Return whether the listener of a member that sends messages back failed in the last minute."""
     return any(
         status.consume_failed_tps > 0
-        for client_id in facts.senders()
+        for client_id in facts.senders
         for status in facts.running[client_id].statuses.values()
     )
 
@@ -87,7 +87,7 @@ def start_last(facts: GroupFacts, row: QueueProgress) -> frozenset[str]:
 
     They are its holders, or every member if none holds it and all answered; none if one of them starts elsewhere.
     """
-    sharers, settings = facts.sharers(), facts.settings
+    sharers, settings = facts.sharers, facts.settings
     holders = sharers & set(row.client_ids)
     if not holders and not row.client_ids and not facts.silent:
         holders = sharers

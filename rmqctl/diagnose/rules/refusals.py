@@ -25,7 +25,7 @@ def refused_filters(facts: GroupFacts) -> dict[tuple[str, str], tuple[str, ...]]
             if all(item.expression_type == _TAG for item in decisive):
                 continue
             pulling = _holders(facts, topic, name)
-            if pulling or not facts.popping():
+            if pulling or not facts.popping:
                 refused[topic, name] = pulling or tuple(own) or tuple(sorted(facts.registered(name)))
     return refused
 

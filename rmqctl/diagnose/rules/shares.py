@@ -49,7 +49,7 @@ def compute_shares(facts: GroupFacts) -> ComputedShares | None:
     snapshot = facts.snapshot
     if snapshot is None or snapshot.live is None or not facts.is_online:
         return None
-    members = {name: own for name, own in snapshot.live.members.items() if name in facts.sharers()}
+    members = {name: own for name, own in snapshot.live.members.items() if name in facts.sharers}
     (strategy, *others) = sorted({own.strategy for own in members.values() if own.strategy is not None}) or [""]
     if others or strategy not in _COMPUTABLE:
         return None  # ALO001, or a strategy whose options are unknown
