@@ -119,10 +119,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         retry_places=places.ok.get(group, {}),
         last_dead_letter_at_ms=letters.last_at_ms,
         closed_letter_brokers=tuple(
-            data.broker_name
-            for route in letter_routes.ok.values()
-            for data in (() if route is None else route.queue_data)
-            if not data.is_readable
+            name for route in letter_routes.ok.values() if route is not None for name in route.closed_brokers
         ),
     )
 

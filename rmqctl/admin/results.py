@@ -212,7 +212,7 @@ def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[
     nothing was read.
     """
     unread = failed_by_name(failures)
-    failures += [Failure(None, f"group {name}", error) for name, error in unread_groups(groups, answers).items()]
+    failures += [Failure.of_group(name, error) for name, error in unread_groups(groups, answers).items()]
     try:
         return only_or_failed(answers)
     except NotFoundError as error:

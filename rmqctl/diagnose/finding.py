@@ -113,8 +113,13 @@ class Finding(Struct, frozen=True):
 
     @property
     def fact(self) -> tuple[str, ...]:
-        """What is the same in all groups for a fact about a broker; other findings have a next command of their own."""
-        return self.code, self.severity, self.sentence, self.symptom.next_command or self.group
+        """What makes it one fact with findings of other groups."""
+        return fact_key(self.code, self.severity, self.sentence, self.symptom.next_command, self.group)
+
+
+def fact_key(code: str, severity: str, sentence: str, next_command: str | None, group: str) -> tuple[str, ...]:
+    """Return what is the same in all groups for a fact about a broker; other next commands name their group."""
+    return code, severity, sentence, next_command or group
 
 
 def by_fact(findings: Iterable[Finding]) -> dict[tuple[str, ...], list[Finding]]:

@@ -211,7 +211,7 @@ async def _diagnose(
         ok |= {(one.facts.group, topics): one for one in look.diagnoses}
         failed |= {(group, topics): error for group, error in look.unread.items()}
         # Each of these groups has a result of its own.
-        failures += [failure for failure in look.failures if failure.what not in {f"group {name}" for name in groups}]
+        failures += [failure for failure in look.failures if not failure.is_of_group]
     return Answers(ok, failed)
 
 

@@ -10,6 +10,7 @@ from rmqctl.errors import RmqctlError
 
 # What failed of a broker whose slave answered for its master.
 SLAVE_ANSWERED = "master, its slave answered"
+_GROUP = "group "
 
 
 class Attempt(StrEnum):
@@ -27,3 +28,13 @@ class Failure(Struct, frozen=True):
     what: str
     error: RmqctlError
     attempt: Attempt = Attempt.READ
+
+    @classmethod
+    def of_group(cls, group: str, error: RmqctlError) -> Failure:
+        """Return the failure to read a whole group."""
+        return cls(None, f"{_GROUP}{group}", error)
+
+    @property
+    def is_of_group(self) -> bool:
+        """Whether a whole group could not be read."""
+        return self.what.startswith(_GROUP)

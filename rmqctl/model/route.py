@@ -88,6 +88,11 @@ class TopicRoute(Struct, frozen=True):
         """Return the queues that consumers share, sorted (MQClientInstance.topicRouteData2TopicSubscribeInfo)."""
         return _readable(self.topic, self.queue_data)
 
+    @property
+    def closed_brokers(self) -> tuple[str, ...]:
+        """The brokers where the topic has no read permission, sorted."""
+        return tuple(sorted(data.broker_name for data in self.queue_data if not data.is_readable))
+
     def missing_queues(self) -> tuple[MessageQueue, ...]:
         """Return the readable queues of brokers that are not registered now, sorted."""
         return _readable(self.topic, self.missing)

@@ -297,7 +297,7 @@ class _ByOwner:
                     self._begun_past.add((owner.client_id, owner.begun_at_ms))
                 if is_baseline or is_still:
                     self._unmoved_at_ms[owner.client_id] = owner.begun_at_ms
-                elif self._first_start is None and self._has_begun_anew(owner):
+                elif self._first_start is None and self._has_begun_again(owner):
                     start = position if _has_consumed(owner) is False else None
                     self._first_start = owner.client_id, owner.begun_at_ms, start
         if self._written.route is Route.SERVER_SIDE and look.stored == self._written.target and look.owner is not None:
@@ -305,7 +305,7 @@ class _ByOwner:
 
     def _went_there(self, look: _Look, owner: OwnerSample, position: int) -> bool:
         """Tell whether the owner has moved to the target: it is on that side, or has restarted the queue since."""
-        if owner.may_forget and position == self._written.target and not self._has_begun_anew(owner):
+        if owner.may_forget and position == self._written.target and not self._has_begun_again(owner):
             # A client that forgot its position reports the stored one, which can be the mark.
             return False
         if self._is_side(position):
@@ -317,13 +317,13 @@ class _ByOwner:
         if len(self._members) > 1 or self._owner_ids | self._dropped_by != {owner.client_id}:
             return False
         if owner.may_forget:
-            has_done_again = self._has_begun_anew(owner) and _has_consumed(owner) is True
+            has_done_again = self._has_begun_again(owner) and _has_consumed(owner) is True
             return has_done_again and self._done_at is not None and look.queue.max_offset == self._done_at
         if route is Route.SERVER_SIDE and look.stored == target:
             return False
         if owner.begun_at_ms is not None or owner.client_id in self._dropped_by:
             # A Java client commits the target and immediately queries where to resume: the query can overtake.
-            return self._has_begun_anew(owner) and (owner.client_id, owner.begun_at_ms) not in self._begun_past
+            return self._has_begun_again(owner) and (owner.client_id, owner.begun_at_ms) not in self._begun_past
         # When it was assigned the queue is unknown, but its pull has applied the mark, and it has consumed since.
         before_ms = self._marked.owner.consumed_at_ms if self._marked is not None and self._marked.owner else None
         return before_ms is not None and owner.consumed_at_ms not in (None, before_ms)
@@ -336,7 +336,7 @@ class _ByOwner:
         is_same = (owner.client_id, owner.begun_at_ms) == (client_id, begun_at_ms)
         return is_same and position is not None and position > self._written.target
 
-    def _has_begun_anew(self, owner: OwnerSample) -> bool:
+    def _has_begun_again(self, owner: OwnerSample) -> bool:
         """Tell whether a member has visibly restarted the queue since."""
         if owner.begun_at_ms is not None:
             return self._begun_at_ms.get(owner.client_id) != owner.begun_at_ms
@@ -369,7 +369,7 @@ class _ByOwner:
 
     def _elsewhere(self, owner: OwnerSample, position: int) -> WriteVerdict:
         has_stayed = owner.begun_at_ms is not None and self._unmoved_at_ms.get(owner.client_id) == owner.begun_at_ms
-        if owner.may_forget and self._has_begun_anew(owner) and _has_consumed(owner) is False:
+        if owner.may_forget and self._has_begun_again(owner) and _has_consumed(owner) is False:
             reason = f"{owner.client_id} forgot the target, and restarted the queue at {position}"
             return WriteVerdict(ResetOutcome.LOST, reason, True)
         if position < self._written.target or has_stayed:

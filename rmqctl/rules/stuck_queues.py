@@ -115,7 +115,7 @@ class PositionPair(Struct, frozen=True):
         if not first.is_heard:
             return Motion.MOVES if self.has_committed else Motion.UNKNOWN
         if head is not None:
-            is_same = first.held is not None and first.held.head_offset == head and not self._is_taken_anew
+            is_same = first.held is not None and first.held.head_offset == head and not self._is_taken_again
             return Motion.RESTS if is_same else Motion.MOVES
         if first.held is None or first.held.head_offset is not None or self.advance:
             return Motion.MOVES
@@ -134,7 +134,7 @@ class PositionPair(Struct, frozen=True):
     @property
     def is_new(self) -> bool:
         """Whether the first sample does not show the queue at the member that holds it at the last one."""
-        return self.last.held is not None and (self.first.held is None or self._is_taken_anew)
+        return self.last.held is not None and (self.first.held is None or self._is_taken_again)
 
     @property
     def rest_ms(self) -> int:
@@ -149,7 +149,7 @@ class PositionPair(Struct, frozen=True):
         return self.last.next_offset - self.first.next_offset
 
     @property
-    def _is_taken_anew(self) -> bool:
+    def _is_taken_again(self) -> bool:
         """Whether the member released the queue in between; never for orderly members, which keep renewing locks."""
         first, last = self.first.held, self.last.held
         if first is None or last is None or self.is_orderly is not False:

@@ -39,8 +39,10 @@ def rate_words(rate: float) -> str:
     return f"{rate:.1f}".removesuffix(".0") if rate == 0 or abs(rate) >= 1 else _small(rate)
 
 
-def rate_cell(rate: float) -> str:
-    """Return a rate for a column: with one decimal, unless that would make a rate 0.0."""
+def rate_cell(rate: float | None) -> str:
+    """Return a rate for a column: with one decimal, unless that would make a rate 0.0; "-" for unknown."""
+    if rate is None:
+        return "-"
     return f"{rate:.1f}" if rate == 0 or abs(rate) >= _LEAST_TENTH else _small(rate)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Options, find_strategy
 
-from .group_snapshot import GroupSnapshot, share_all
+from .group_snapshot import GroupSnapshot, SnapshotMember, share_all
 
 # Strategies that need no options, the likelier first.
 _NEARBY = "machine-room-nearby"
@@ -41,28 +41,22 @@ def compare_with_real(
     if live is None or not live.members:
         return None
 
+    is_popping = live.is_popping
+    compared = {client_id: member for client_id, member in live.members.items() if member.pulls or is_popping}
+
+    def differs(member: SnapshotMember, share: Sequence[MessageQueue]) -> bool:
+        held, may_hold = (member.held, member.may_want) if is_popping else (member.pulled, member.may_pull)
+        return {mq for mq in held if mq.topic in topics} != {mq for mq in share if may_hold(mq.topic)}
+
     def differing(shares: Mapping[str, list[MessageQueue]]) -> list[str]:
-        if live.is_popping:
-            return [
-                client_id
-                for client_id, member in live.members.items()
-                if {mq for mq in member.held if mq.topic in topics}
-                != {mq for mq in shares.get(client_id, ()) if member.may_want(mq.topic)}
-            ]
-        return [
-            client_id
-            for client_id, member in live.members.items()
-            if member.pulls
-            and {mq for mq in member.pulled if mq.topic in topics}
-            != {mq for mq in shares.get(client_id, ()) if member.may_pull(mq.topic)}
-        ]
+        return [client_id for client_id, member in compared.items() if differs(member, shares.get(client_id, ()))]
 
     topics = {topic for topic in snapshot.topics if live.is_wanted(topic)}
     if not topics:  # without queues, any strategy would match
         return StrategyMatch(None, (), (), is_subscribed=False)
     matching: list[str] = []
     plain: Mapping[str, list[MessageQueue]] = {}
-    for name in ("pop-share",) if live.is_popping else _CANDIDATES:
+    for name in ("pop-share",) if is_popping else _CANDIDATES:
         try:
             shares = share_all(snapshot, find_strategy(name, options))
         except AllocationError:
@@ -75,6 +69,5 @@ def compare_with_real(
     if expected is None:
         return StrategyMatch(None, (), tuple(matching))
     others = tuple(differing(expected))
-    compared = {client_id for client_id, member in live.members.items() if member.pulls or live.is_popping}
-    is_whole = not live.silent and compared == set(snapshot.client_ids)
+    is_whole = not live.silent and compared.keys() == set(snapshot.client_ids)
     return StrategyMatch(False if others else True if is_whole else None, others, tuple(matching))

@@ -28,7 +28,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def as_account(secured: SecuredCluster, tmp_path: Path) -> Run:
-    """Run rmqctl over TLS as an account, None for nobody."""
+    """Run rmqctl over TLS as an account, or as none."""
     return partial(secured.run_as, folder=tmp_path)
 
 

@@ -56,7 +56,7 @@ async def find_letters(
         brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
         await require_group(client, group, brokers, {})
         return Letters(group, (), ())
-    closed = sorted(data.broker_name for data in route.queue_data if not data.is_readable)
+    closed = route.closed_brokers
     queues = (*route.readable_queues(), *route.missing_queues())
     refusal = RefusedError(
         f"The dead-letter topic of {group} is write-only on {listed(closed)}, as brokers before 4.9.2 create it.",

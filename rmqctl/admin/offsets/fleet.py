@@ -107,7 +107,7 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
         groups=tuple(read.values()),
         failures=(
             *found.failures,
-            *(Failure(None, f"group {name}", error) for name, error in answers.failed.items()),
+            *(Failure.of_group(name, error) for name, error in answers.failed.items()),
             *merge_failures({name: progress.failures for name, progress in read.items()}),
             *slave_failures(client),
         ),

@@ -162,7 +162,7 @@ class GroupReading(Struct):
     def closed_brokers(self) -> dict[str, tuple[str, ...]]:
         """Return by topic the brokers where its permission does not allow reads."""
         found = {
-            topic: tuple(sorted(data.broker_name for data in self.routes[topic].queue_data if not data.is_readable))
+            topic: self.routes[topic].closed_brokers
             for topic in sorted(self.topics & self.routes.keys())
             if not topic.startswith(RETRY_PREFIX)
         }

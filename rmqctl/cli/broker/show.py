@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.broker_sections import sections_of
-from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.route import MASTER_ID
 from rmqctl.rules.broker_config import CONSUMER_SETTINGS, RETENTION_SETTINGS
@@ -213,13 +213,6 @@ _MEASURED = (
 )
 
 
-def _show_rate(key: str) -> Any:
-    def show(item: Item) -> str:
-        return "-" if item[key] is None else rate_cell(item[key])
-
-    return show
-
-
 _COLUMNS = (
     Column("CLUSTER", "clusterName"),
     Column("BROKER", "brokerName"),
@@ -227,8 +220,8 @@ _COLUMNS = (
     Column("ROLE", "role"),
     Column("ADDRESS", "brokerAddr"),
     Column("VERSION", "version"),
-    Column("IN/S", "putTps10s", show=_show_rate("putTps10s"), is_number=True),
-    Column("OUT/S", "getTps10s", show=_show_rate("getTps10s"), is_number=True),
+    Column("IN/S", "putTps10s", show=lambda item: rate_cell(item["putTps10s"]), is_number=True),
+    Column("OUT/S", "getTps10s", show=lambda item: rate_cell(item["getTps10s"]), is_number=True),
     Column("DISK", "commitLogDiskRatio", is_number=True),
     Column("OLDEST", "earliestMessageTimeStamp", is_time=True),
     Column("STARTED", "bootTimestamp", is_time=True),

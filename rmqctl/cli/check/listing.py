@@ -67,7 +67,7 @@ def _failures(result: GateResult) -> Iterator[Failure]:
     for cluster in result.clusters:
         for group in cluster.groups:
             if group.error is not None:
-                yield Failure(None, f"group {group.group}", group.error)
+                yield Failure.of_group(group.group, group.error)
         yield from cluster.failures
 
 

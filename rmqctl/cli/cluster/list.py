@@ -120,13 +120,6 @@ def _show_timer(item: Item) -> str:
     return f"{item['timerCongestNum']} {'-' if late_s is None else f'{late_s}s'}"
 
 
-def _show_rate(key: str) -> Any:
-    def show(item: Item) -> str:
-        return "-" if item[key] is None else rate_cell(item[key])
-
-    return show
-
-
 def _show_disk(item: Item) -> str:
     return "-" if item["commitLogDiskRatio"] is None else f"{item['commitLogDiskRatio']:.0%}"
 
@@ -138,8 +131,8 @@ _COLUMNS = (
     Column("ROLE", "role", gives_way=True),
     Column("ADDRESS", "brokerAddr"),
     Column("VERSION", "version"),
-    Column("IN/S", "inTps", show=_show_rate("inTps"), is_number=True),
-    Column("OUT/S", "outTps", show=_show_rate("outTps"), is_number=True),
+    Column("IN/S", "inTps", show=lambda item: rate_cell(item["inTps"]), is_number=True),
+    Column("OUT/S", "outTps", show=lambda item: rate_cell(item["outTps"]), is_number=True),
     Column(
         "DISK",
         "commitLogDiskRatio",

@@ -39,8 +39,10 @@ def finding_item(finding: Finding, read_at_ms: int) -> dict[str, Any]:
 
 def merge_items(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows of a table: a fact about a broker is one row, with the number of groups that it concerns."""
+    from rmqctl.diagnose.finding import fact_key
+
     alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for item in items:
-        key = (item["code"], item["severity"], item["sentence"], item["nextCommand"] or item["group"])
+        key = fact_key(*(item[name] for name in ("code", "severity", "sentence", "nextCommand", "group")))
         alike.setdefault(key, []).append(item)
     return [each[0] if len(each) == 1 else {**each[0], "group": counted(len(each), "group")} for each in alike.values()]

@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the annotations as texts, at 1 ms each. Modules
 # that ask the cluster are imported when the command runs, so that --help does not load them.
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -265,7 +265,7 @@ def to_listing(
             "checkCount": len(checks),
         },
         notes=[
-            *_clock_notes(found, with_all=with_clocks),
+            *_by_sentence(_clock_notes(found, with_all=with_clocks)),
             *_notes(found, checks, told, hidden_count=sum(not is_shown(each[0]) for each in facts.values())),
         ],
         merged=merge_items,
@@ -273,19 +273,15 @@ def to_listing(
     )
 
 
-def _clock_notes(found: "DiagnosisRound", *, with_all: bool) -> Iterator[str]:
+def _clock_notes(found: "DiagnosisRound", *, with_all: bool) -> Iterator[tuple[str, str]]:
+    """Yield groups, each with a sentence on its clocks."""
     from rmqctl.diagnose.clocks import clock_words
 
-    said: dict[str, list[str]] = {}
     for one in found.diagnoses:
         every = one.facts.clocks.every()
         if every and (with_all or any(finding.code.startswith("CLK") for finding in one.findings)):
             clocks = listed((f"{name} {clock_words(bounds)}" for (_, name), bounds in every.items()), shown=6)
-            said.setdefault(clocks, []).append(one.facts.group)
-    notes = [f"{listed(groups)}: clocks relative to this machine's: {clocks}." for clocks, groups in said.items()]
-    yield from notes[:_MOST_NOTES]
-    if len(notes) > _MOST_NOTES:
-        yield f"{len(notes) - _MOST_NOTES} more such notes: see groups in -o json."
+            yield one.facts.group, f"clocks relative to this machine's: {clocks}."
 
 
 def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str]:
@@ -305,13 +301,9 @@ def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str
 def _notes(
     found: "DiagnosisRound", checks: "Sequence[Check]", counts: dict[str, int], *, hidden_count: int
 ) -> list[str]:
-    said: dict[str, list[str]] = {}
-    for one in found.diagnoses:
-        for sentence in _open_questions(one, checks):
-            said.setdefault(sentence, []).append(one.facts.group)
-    notes = [f"{listed(groups)}: {sentence}" for sentence, groups in said.items()]
-    if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more such notes: see groups in -o json."]
+    notes = _by_sentence(
+        (one.facts.group, sentence) for one in found.diagnoses for sentence in _open_questions(one, checks)
+    )
     if found.unread:
         count = len(found.unread)
         notes.append(f"{counted(count, 'group', 'was')} not read: {listed(found.unread)}.")
@@ -322,6 +314,17 @@ def _notes(
             f"{total} in {counted(len(found.diagnoses), 'group')}, by {counted(len(checks), 'check')}{more}. "
             "Run rmqctl explain CODE for its effect and the remedy."
         )
+    return notes
+
+
+def _by_sentence(said: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a note for each sentence with the groups that it is about; after the first ones, only their number."""
+    groups: dict[str, list[str]] = {}
+    for group, sentence in said:
+        groups.setdefault(sentence, []).append(group)
+    notes = [f"{listed(names)}: {sentence}" for sentence, names in groups.items()]
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more such notes: see groups in -o json."]
     return notes
 
 

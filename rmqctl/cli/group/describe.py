@@ -64,7 +64,7 @@ def command(
     async def fetch(client: Client) -> "tuple[list[GroupDetails], list[Failure]]":
         names, failures = await fetch_matching_groups(client, [invocation.full_name(group) for group in groups])
         answers = await ask_all(names, lambda name: fetch_group_details(client, name), at_once=_GROUPS_AT_ONCE)
-        failures += [Failure(None, f"group {name}", error) for name, error in answers.failed.items()]
+        failures += [Failure.of_group(name, error) for name, error in answers.failed.items()]
         return only_or_failed(answers), failures
 
     return render(to_listing(*invocation.ask(fetch)), invocation.display)

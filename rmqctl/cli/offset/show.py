@@ -89,7 +89,7 @@ def to_listing(
     from rmqctl.admin.results import merge_failures
 
     # Groups that were not read are named in the failures: the totals of the only other one are not those of all.
-    unread_count = sum(each.what.startswith("group ") for each in failures)
+    unread_count = sum(each.is_of_group for each in failures)
     is_many = len(found) + unread_count > 1
     items = [_item(progress.group, row) for progress in found for row in progress.rows]
     failed = merge_failures({progress.group: progress.failures for progress in found})

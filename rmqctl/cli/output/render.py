@@ -143,23 +143,17 @@ def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, list[str]]]:
     """Return failures to show, each with what failed alike. Documents list all of them."""
     alike: dict[tuple[object, ...], list[Failure]] = {}
     for failure in failures:
-        is_ours = isinstance(failure.error, NotAskedError)
-        # Groups apart from parts of groups: their number is exact.
-        key = (
-            (NotAskedError.name, failure.what.startswith("group "))
-            if is_ours
-            else (failure.broker_name, failure.error.sentence)
-        )
+        key: tuple[object, ...] = failure.broker_name, failure.error.sentence
+        if isinstance(failure.error, NotAskedError):
+            key = NotAskedError.name, failure.is_of_group  # groups apart from parts of groups: their number is exact
         alike.setdefault(key, []).append(failure)
-    return [
-        shown
-        for each in alike.values()
-        for shown in (
-            [(each[0], [failure.what for failure in each])]
-            if len(each) > _LINES_ALIKE
-            else [(failure, [failure.what]) for failure in each]
-        )
-    ]
+    shown: list[tuple[Failure, list[str]]] = []
+    for each in alike.values():
+        if len(each) > _LINES_ALIKE:
+            shown.append((each[0], [failure.what for failure in each]))
+        else:
+            shown += [(failure, [failure.what]) for failure in each]
+    return shown
 
 
 def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:

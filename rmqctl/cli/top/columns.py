@@ -79,9 +79,7 @@ def member_items(group: GroupHealth, activity: GroupActivity | None) -> list[Ite
 def _show_rate(key: str) -> Any:
     def show(item: Item) -> str:
         rate = item[key]
-        if rate is None:
-            return "-"
-        return rate_cell(rate) if abs(rate) < 9.95 else f"{rate:.0f}"
+        return rate_cell(rate) if rate is None or abs(rate) < 9.95 else f"{rate:.0f}"
 
     return show
 

@@ -183,10 +183,6 @@ def _show_each(item: Item) -> str:
     return ",".join(f"{each['brokerName']}:{each['readQueueNums']}" for each in item["brokers"]) or "-"
 
 
-def _show_rate(item: Item) -> str:
-    return "-" if item["topicPutTps"] is None else rate_cell(item["topicPutTps"])
-
-
 def _columns(*, with_stats: bool) -> tuple[Column, ...]:
     return (*_FIRST, *(_STATS if with_stats else ()), *_LAST)
 
@@ -202,7 +198,7 @@ _FIRST = (
 )
 _STATS = (
     Column("MESSAGES", "messageCount", show=show_total("messageCount"), is_number=True),
-    Column("IN/S", "topicPutTps", show=_show_rate, is_number=True),
+    Column("IN/S", "topicPutTps", show=lambda item: rate_cell(item["topicPutTps"]), is_number=True),
     Column("LAST-WRITE", "lastUpdateTimestamp", is_time=True, gives_way=True),
 )
 _LAST = (

@@ -30,6 +30,12 @@ def _refuse(sandbox: ThreadedSandbox, code: Q, server: str | None = None) -> Non
     sandbox.faults.answer(code, R.NO_PERMISSION, server=server, count=None)
 
 
+def _saved_plan(capsys: Captured, folder: Path) -> Path:
+    path = folder / "plan.json"
+    path.write_text(call(capsys, *CLEAN, "--dry-run", "-o", "json").out)
+    return path
+
+
 def _sent(sandbox: ThreadedSandbox) -> set[str]:
     """Return the brokers that a message was sent back to."""
     return sandbox.call(
@@ -45,8 +51,7 @@ def _sent(sandbox: ThreadedSandbox) -> set[str]:
 def test_nothing_is_sent_back_that_cannot_be_finished(
     sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path, later: Q
 ) -> None:
-    saved = tmp_path / "plan.json"
-    saved.write_text(call(capsys, *CLEAN, "--dry-run", "-o", "json").out)
+    saved = _saved_plan(capsys, tmp_path)
     _refuse(sandbox, later)
     for words in ((*CLEAN, "--dry-run"), (*CLEAN, "--yes"), ("apply", str(saved), "--yes")):
         done = call(capsys, *words, "-o", "json")
@@ -58,8 +63,7 @@ def test_nothing_is_sent_back_that_cannot_be_finished(
 def test_what_can_be_finished_is_sent_back(
     sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path, later: Q
 ) -> None:
-    saved = tmp_path / "plan.json"
-    saved.write_text(call(capsys, *CLEAN, "--dry-run", "-o", "json").out)
+    saved = _saved_plan(capsys, tmp_path)
     _refuse(sandbox, later, "broker-a")
     planned = call(capsys, *CLEAN, "--dry-run", "-o", "json")
     assert (planned.code, {each["brokerName"] for each in document(planned)["items"]}) == (4, {"broker-b"})

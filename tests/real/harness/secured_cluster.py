@@ -78,7 +78,7 @@ class SecuredCluster(Cluster):
         return words
 
     def run_as(self, account: Account | None, *words: str, folder: Path) -> Result:
-        """Run rmqctl over TLS as an account, None for nobody; its credentials and its state are in `folder`."""
+        """Run rmqctl over TLS as an account, or as none; its credentials and its state are in `folder`."""
         given = []
         if account is not None:
             path = folder / f"{account.access_key}.credentials"
