@@ -15,9 +15,10 @@ demo: compiled
 
 # The gate's body, some minutes: what needs no JVM, then a smoke on one real 5.4.0, beside a sandbox and a cluster behind TLS.
 # Nothing in it may depend on how fast the machine is; what does is marked by_the_clock. tests/README.md says how to add a test.
+# Without rewritten asserts, 13,000 tests are collected in 10 s instead of 30 s; what fails is run again with them.
 UNIT := $(PYTEST) -q -n auto --ignore=tests/real --ignore=tests/spark
 test: compiled
-	$(UNIT) -m "not by_the_clock"
+	$(UNIT) -m "not by_the_clock" --assert=plain || { $(PYTEST) -q --last-failed --last-failed-no-failures none; exit 1; }
 	$(PYTEST) -q -n 2 -m smoke -k 5.4.0 tests/real
 
 # Everything against real RocketMQ 5.4.0 and 4.9.7, and the core on 5.5.0: make test-real K=reset picks by name.
@@ -34,7 +35,7 @@ test-spark: $(SPARK_VENV)/.ready
 test-spark-smoke: $(SPARK_VENV)/.ready
 	$(SPARK)/smoke
 
-# All tests there are, each once, about an hour and a half. A failure stops nothing; a table says at the end what failed.
+# All tests there are, each once: hours on two cores. A failure stops nothing; a table says at the end what failed.
 REPORT := .test-report
 test-all: compiled $(SPARK_VENV)/.ready
 	@rm -rf $(REPORT) && mkdir $(REPORT)
@@ -43,8 +44,9 @@ test-all: compiled $(SPARK_VENV)/.ready
 	-$(SPARK) --junitxml=$(REPORT)/spark.xml
 	@$(BIN)/python -m tests.report $(REPORT)/unit.xml $(REPORT)/real.xml $(REPORT)/spark.xml
 
+# All of it that imports pyspark; `make check` looks at the rest.
 check-spark: $(SPARK_VENV)/.ready
-	$(SPARK_BIN)/mypy
+	$(SPARK_BIN)/mypy -p rmqctl.pipeline
 
 PROSE := rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md DECISIONS.md tests/README.md
 

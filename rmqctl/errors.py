@@ -8,6 +8,7 @@ RmqctlError                 1  something failed
 ├── NotFoundError           5  the group, topic, broker or code does not exist
 ├── UnreachableError        6  no server answered: refused, reset, unresolvable
 │   ├── DeadlineError       6  no answer in time
+│   │   └── CutShortError   6  the command's own deadline left little of that time
 │   ├── NotRegisteredError  6  an expected broker is not registered
 │   ├── NoBrokerError       6  the name servers list no brokers
 │   └── NotAskedError       6  the command's own deadline expired before the request was sent
@@ -129,6 +130,16 @@ class DeadlineError(UnreachableError):
         self.waited_s = waited_s
 
 
+class CutShortError(DeadlineError):
+    """The command's own deadline left less than half of the usual time to answer. The server may not be at fault."""
+
+    def __init__(self, address: str, waited_s: float, deadline_s: float) -> None:
+        super().__init__(address, waited_s, hint="Give the command more time with --timeout.")
+        self.reason = f"no answer in the {waited_s:.1f} s that the command's deadline of {deadline_s:g} s left"
+        self.sentence = f"{address}: {self.reason}."
+        self.args = (self.sentence,)
+
+
 class NotRegisteredError(UnreachableError):
     """An expected broker is not registered with any name server; `last_seen_ms`: None if it was never seen."""
 
@@ -163,6 +174,10 @@ class NotAskedError(UnreachableError):
         reason = f"not asked: the command's deadline of {round(deadline_s, 3):g} s was over"
         super().__init__(address, reason, hint="Give the command more time with --timeout.")
         self.deadline_s = deadline_s
+
+
+# The peer did not fail to answer: the command had no time left to ask.
+OUT_OF_TIME = (NotAskedError, CutShortError)
 
 
 class ProtocolError(RmqctlError):

@@ -47,6 +47,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "NotRegisteredError": 6,
         "NoBrokerError": 6,
         "DeadlineError": 6,
+        "CutShortError": 6,
         "NotAskedError": 6,
         "ProtocolError": 1,
         "LocalProtocolError": 1,

@@ -174,16 +174,17 @@ class Client:
     async def _ask_once(self, address: str, command: Command, held_s: float, timeout_s: float | None) -> Command:
         if self.deadline.remaining_s() == 0:
             raise NotAskedError(address, self.deadline.seconds)
-        link = await self._pool.link(address, self.deadline.attempt_s())
-        attempt_s = self.deadline.attempt_s() if timeout_s is None else timeout_s
-        limit_s = min(attempt_s + held_s, self.deadline.remaining_s())
+        link = None
         try:
+            link = await self._pool.link(address, self.deadline.attempt_s())
+            attempt_s = self.deadline.attempt_s() if timeout_s is None else timeout_s
+            limit_s = min(attempt_s + held_s, self.deadline.remaining_s())
             return await link.request(self._prepared(command), limit_s)
-        except DeadlineError:
-            if held_s:
+        except DeadlineError as error:
+            if held_s and link is not None:
                 # A connection that a firewall dropped, or whose host vanished, would stay silent for 15 minutes.
                 await self._pool.drop(link)
-            raise
+            raise self.deadline.judged(error, timeout_s) from None
 
     def _prepared(self, command: Command) -> Command:
         if self._encoding is not HeaderEncoding.JSON and command.code < 1 << 15:

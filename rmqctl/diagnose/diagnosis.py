@@ -25,9 +25,10 @@ from rmqctl.whatif.live_snapshot import measure_rates
 
 from .backlog_reading import read_backlog
 from .clock_reading import measure_clocks
-from .facts import GroupFacts
+from .facts import GroupFacts, QueueMotion
 from .finding import SEVERITIES, Check, Finding, Need, Severity
 from .group_facts import facts_of, with_rates
+from .rules.motions import idle_motions
 from .second_reading import FirstReading, SecondReadings, first_reading, read_again
 
 # More would only queue up for the brokers' admin threads.
@@ -86,7 +87,13 @@ async def diagnose_groups(
     every, proxy_failures = await _ask_proxies(client, meanwhile.every, proxies)
     second = SecondReadings()
     if sample_s > 0 and Need.MOTION in wanted:
-        second = await read_again(client, firsts, topics, at_once=_GROUPS_AT_ONCE)
+        by_group = {facts.group: facts for facts in every}
+
+        def open_queues(name: str, motions: Sequence[QueueMotion]) -> int:
+            idle = idle_motions(by_group[name], motions)
+            return sum(each.verdict is not None and each.verdict.is_overdue is None for each in idle)
+
+        second = await read_again(client, firsts, topics, open_queues, at_once=_GROUPS_AT_ONCE)
         every = [replace(facts, motions=second.motions.get(facts.group, facts.motions)) for facts in every]
     if Need.CLOCKS in wanted:
         readings = [first.details.reading for first in firsts]

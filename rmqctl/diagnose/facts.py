@@ -118,7 +118,8 @@ class GroupFacts(Struct, frozen=True, dict=True):
     queues that do not exist; `leftovers` lists them where the group was read in full).
 
     Where members were asked: `members` as brokers see them, `running` their own reports by client id, `silent` the
-    reasons why others did not answer, `rows` by queue, `snapshot` for the shares of queues. `clocks` are empty if not
+    reasons why others did not answer (the deadline left no time to ask those in `unasked`), `rows` by queue,
+    `snapshot` for the shares of queues. `clocks` are empty if not
     measured. `put_rates` are messages per second by queue over `sampled_s`, None if not measured. `closed_brokers` are
     brokers of a subscribed topic without read permission, by topic; `closed_letter_brokers` those of the group's
     dead-letter topic, if the group was read in full. `unserved_brokers` are brokers without a connected
@@ -129,7 +130,7 @@ class GroupFacts(Struct, frozen=True, dict=True):
 
     Details of the backlog: `broker_settings` and `unrevived` by broker; `filter_samples` by topic; `read_elsewhere`
     the id of the replica that a master sends members to, by queue. `stored_topics` are existing topics with stored
-    offsets.
+    offsets; `unwanted_counts` the unread messages in those that the group does not consume, None where unknown.
     """
 
     group: str
@@ -143,6 +144,7 @@ class GroupFacts(Struct, frozen=True, dict=True):
     members: tuple[MemberView, ...] = ()
     running: Mapping[str, RunningInfo] = {}
     silent: Mapping[str, str] = {}
+    unasked: frozenset[str] = frozenset()
     rows: tuple[QueueProgress, ...] = ()
     snapshot: GroupSnapshot | None = None
     put_rates: Mapping[MessageQueue, float] | None = None
@@ -163,6 +165,7 @@ class GroupFacts(Struct, frozen=True, dict=True):
     filter_samples: Mapping[str, FilterSample] = {}
     read_elsewhere: Mapping[MessageQueue, int] = {}
     stored_topics: frozenset[str] = frozenset()
+    unwanted_counts: Mapping[str, int | None] = {}
     unserved_brokers: Mapping[str, tuple[str, ...]] = {}
 
     @property

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rmqctl.admin.group_details import GroupDetails
 from rmqctl.admin.groups.members import GroupMembers
 from rmqctl.admin.groups.summary import GroupSummary
+from rmqctl.errors import OUT_OF_TIME, RmqctlError
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_views import member_views
@@ -32,9 +33,11 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         has_leftovers=bool(details.leftovers),
         leftovers=tuple(details.leftovers),
         stored_topics=details.stored_topics,
+        unwanted_counts=details.unwanted_counts,
         members=member_views(details.connections, running.ok, details.topic_brokers),
         running=running.ok,
         silent={client_id: error.sentence for client_id, error in running.failed.items()},
+        unasked=_unasked(running.failed),
         rows=progress.rows,
         snapshot=make_snapshot(progress, reading, details.configs, None),
         dead_letter_count=details.dead_letter_count,
@@ -57,6 +60,7 @@ def facts_of_members(found: GroupMembers) -> GroupFacts:
         members=member_views(found.connections, found.running.ok, found.topic_brokers),
         running=found.running.ok,
         silent={client_id: error.sentence for client_id, error in found.running.failed.items()},
+        unasked=_unasked(found.running.failed),
     )
 
 
@@ -94,6 +98,10 @@ def with_rates(facts: GroupFacts, rates: Mapping[MessageQueue, float], sampled_s
     """Return the facts with the rates of their own queues."""
     queues = facts.snapshot.queues if facts.snapshot is not None else ()
     return replace(facts, put_rates={mq: rates[mq] for mq in queues if mq in rates}, sampled_s=sampled_s)
+
+
+def _unasked(failed: Mapping[str, RmqctlError]) -> frozenset[str]:
+    return frozenset(client_id for client_id, error in failed.items() if isinstance(error, OUT_OF_TIME))
 
 
 def _topics(rows: tuple[QueueProgress, ...], unreadable: Mapping[MessageQueue, int]) -> tuple[TopicFacts, ...]:

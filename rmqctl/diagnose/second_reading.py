@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,10 +14,15 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState, RunningInfo
+from rmqctl.net.clock import pause
 from rmqctl.observe.group_looks import GroupScan, make_group_scan
 from rmqctl.observe.stuck_scan import StuckScan, conclude_scans
+from rmqctl.text.words import counted
 
 from .facts import QueueMotion
+
+# Queues that may be idle for too long are read again at this interval, until 30 s after the first reading show it.
+_AGAIN_S, _LONGEST_S = 5.0, 32.0
 
 
 class FirstReading(Struct, frozen=True):
@@ -45,23 +50,44 @@ def first_reading(client: Client, details: GroupDetails, began_s: float) -> Firs
 
 
 async def read_again(
-    client: Client, readings: Sequence[FirstReading], topics: Sequence[str], *, at_once: int
-) -> SecondReadings:
-    """Read each group with members again. Groups without members are skipped: nothing can move there."""
+    client: Client, readings: Sequence[FirstReading], topics: Sequence[str],
+    open_queues: Callable[[str, Sequence[QueueMotion]], int], *, at_once: int,
+) -> SecondReadings:  # fmt: skip
+    """Read each group with members again. Groups without members are skipped: nothing can move there.
+
+    `open_queues` returns, for a group and its motions, how many queues only a longer watch can judge. Such a group is
+    read until no such queue is left, for 32 s at most.
+    """
     online = {
         each.details.progress.group: each for each in readings if each.details.progress.state is GroupState.ONLINE
     }
     answers = await ask_all(online, lambda name: _watch(client, name, online[name], topics), at_once=at_once)
-    unknown = {name: f"the second reading failed: {error.sentence}" for name, error in answers.failed.items()}
-    failures = [Failure(None, f"second reading of group {name}", error) for name, error in answers.failed.items()]
-    for name, (_, scan) in answers.ok.items():
+    read, failed = dict(answers.ok), dict(answers.failed)
+    motions = {name: _motions(online[name].look, *each) for name, each in read.items()}
+    until_s = max((each.look.ended_s for each in online.values()), default=0.0) + _LONGEST_S
+    while unsure := {name: count for name in read if (count := open_queues(name, motions[name]))}:
+        left_s = min(_AGAIN_S, until_s - client.clock.monotonic_s())
+        if left_s <= 0:
+            break
+        client.deadline.extend(left_s)
+        await pause(client.clock, left_s)
+        answers = await ask_all(unsure, lambda name: _watch(client, name, online[name], topics), at_once=at_once)
+        read |= answers.ok
+        failed |= answers.failed
+        motions |= {name: _motions(online[name].look, *each) for name, each in answers.ok.items()}
+    unknown = {
+        name: f"{counted(count, 'queue')} with unread messages did not move so far; use --for 2m to watch for longer"
+        for name, count in unsure.items()
+    }
+    unknown |= {name: f"the second reading failed: {error.sentence}" for name, error in failed.items()}
+    failures = [Failure(None, f"second reading of group {name}", error) for name, error in failed.items()]
+    for name, (_, scan) in read.items():
         known = {_identity(each) for each in online[name].details.failures}
         missing = [each for each in scan.failures if _identity(each) not in known]
         if missing:
             unknown[name] = f"the second reading lacks {missing[0].what}: {missing[0].error.sentence}"
             failures += missing
-    motions = {name: _motions(online[name].look, last, scan) for name, (last, scan) in answers.ok.items()}
-    running = {name: last.reading.running.ok for name, (last, _) in answers.ok.items()}
+    running = {name: last.reading.running.ok for name, (last, _) in read.items()}
     return SecondReadings(motions, running, unknown, tuple(failures))
 
 

@@ -27,7 +27,7 @@ from .facts import QueueMotion
 def find_unmoved(
     rows: Iterable[QueueProgress], running: Mapping[str, RunningInfo], spans: Mapping[MessageQueue, ConsumeTimeSpan]
 ) -> Iterator[QueueMotion]:
-    """Yield the queues that one reading proves to be idle: a stuck head, or pulls that stopped.
+    """Yield the queues that one reading proves to be idle: a stuck head, pulls that stopped, or a paused member.
 
     All others may move, which a second reading shows. `spans` are the ages of messages that brokers reported.
     """
@@ -48,6 +48,7 @@ def _verdict(
     mq: MessageQueue, row: QueueProgress, word: HolderReport, watched: PositionPair, head_age_ms: int | None
 ) -> StuckVerdict | None:
     """Return the verdict on a queue where one reading is enough for it."""
+    subscribed = (each for each in word.info.subscriptions if each.topic == mq.topic)
     # Threads are ignored here: all of them may be busy, and the head then waits for one.
     threads = word.settings.thread_count
     facts = StuckFacts(
@@ -55,6 +56,8 @@ def _verdict(
         state=GroupState.ONLINE,
         holder=holder_of(mq, word, threads, threads),
         head_age_ms=head_age_ms,
+        # One reading does not show whether the member passes messages that its filter leaves out.
+        is_wanted=any(each.is_everything for each in subscribed) or None,
     )
     verdict = judge(facts, None)
     if verdict is None:
@@ -62,13 +65,16 @@ def _verdict(
     if verdict.is_stuck:
         return replace(verdict, why=StuckReason.IN_HAND) if verdict.why is StuckReason.IN_CONSUMPTION else verdict
     held = watched.last.held
-    has_waited = row.lag is not None and row.lag > 0 and held is not None and held.last_pull_at_ms is not None
-    return verdict if verdict.why is StuckReason.NOT_PULLED and has_waited else None
+    has_stopped = verdict.why is StuckReason.NOT_PULLED and held is not None and held.last_pull_at_ms is not None
+    return verdict if verdict.is_overdue and (has_stopped or facts.is_wanted) and row.lag else None
 
 
 def _head_age_ms(row: QueueProgress, held: ProcessQueueInfo, span: ConsumeTimeSpan | None) -> int | None:
-    """Return the age of the first message in flight, if it is the oldest or the first unread one of the queue."""
-    head = held.head_offset
+    """Return the age of the first message in flight, or that the member pulls next.
+
+    It is known if the message is the oldest or the first unread one of the queue.
+    """
+    head = held.commit_offset if held.head_offset is None else held.head_offset
     if head is None or head < (row.min_offset or 0):
         return None  # deleted meanwhile
     if head == row.consumer_offset:

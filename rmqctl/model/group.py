@@ -66,6 +66,11 @@ class Subscription(Struct, frozen=True):
     codes: frozenset[int] = frozenset()
 
     @property
+    def is_everything(self) -> bool:
+        """Whether all messages of the topic match."""
+        return self.filter_key == ("TAG", "*")
+
+    @property
     def filter_key(self) -> tuple[str, str]:
         """The key that is equal for subscriptions that match the same messages: `A || B` is `B||A`."""
         if self.expression_type != "TAG":

@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from rmqctl.errors import CutShortError, DeadlineError
+
 _T = TypeVar("_T")
 
 
@@ -264,6 +266,11 @@ class Deadline:
     def attempt_s(self) -> float:
         """Return how long one attempt may take, so that a silent peer leaves time to ask the others."""
         return min(self.remaining_s(), self.seconds / self._ATTEMPTS)
+
+    def judged(self, error: DeadlineError, timeout_s: float | None) -> DeadlineError:
+        """Return an attempt's error, as another one if this deadline had left less than half of its time."""
+        usual_s = min(self.seconds / self._ATTEMPTS, math.inf if timeout_s is None else timeout_s)
+        return error if error.waited_s >= usual_s / 2 else CutShortError(error.address, error.waited_s, self.seconds)
 
 
 async def pause(clock: Clock, seconds: float) -> None:

@@ -62,8 +62,9 @@ _FORGETFUL = GO
 class MembersSample(Struct, frozen=True):
     """What brokers and members report about a group's members. `running` is by client id.
 
-    `unowned` is why no member holds a queue that none reports. `forgetful` are the members that can forget an offset
-    that they were reset to. `subscribed` are the reported topics, which are all of them if `knows_topics`.
+    `unowned` is why no member holds a queue that none reports; `unlisted` is, by broker, why it did not list its
+    members: one that holds a queue is connected to the queue's broker. `forgetful` are the members that can forget an
+    offset that they were reset to. `subscribed` are the reported topics, which are all of them if `knows_topics`.
     """
 
     state: GroupState
@@ -77,6 +78,7 @@ class MembersSample(Struct, frozen=True):
     subscribed: frozenset[str]
     knows_topics: bool
     failures: tuple[Failure, ...]
+    unlisted: Mapping[str, Unknown] = {}
 
     @property
     def member_count(self) -> int | None:
@@ -185,6 +187,7 @@ class GroupSampler:
             subscribed=frozenset(subscribed),
             knows_topics=bool(through) and unseen is None and len(reported.ok) == len(through),
             failures=tuple(failures),
+            unlisted={broker.broker_name: reason_of([error]) for broker, error in connected.failed.items()},
         )
 
     async def _ask_connections(self) -> _MemberAnswers:
@@ -311,7 +314,7 @@ def _queue_sample(mq: MessageQueue, stored: _StoredAnswers, members: MembersSamp
             reasons[name] = reason_of([stored.failed[place]]) if place in stored.failed else absent
     owners = members.owners_of(mq)
     if not owners:
-        reasons["clientId"] = members.unowned
+        reasons["clientId"] = members.unlisted.get(mq.broker_name, members.unowned)
     return QueueSample(
         mq=mq,
         consumer_offset=found.consumer_offset,

@@ -15,7 +15,14 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, GO, ProcessQueueInfo, RunningInfo
+from rmqctl.model.group import (
+    CONSUME_ACTIVELY,
+    CONSUME_POP,
+    GO,
+    GroupState,
+    RunningInfo,
+    Subscription,
+)
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
@@ -149,7 +156,11 @@ async def conclude_scans(
         for client_id in holders.get(mq, (None,))
     }
     watched = {key: watch(*key, first, last, reports.get(key[1] or "")) for key, first in compared.items()}
-    still = {key: each.motion for key, each in watched.items() if needs_head(each, older_than_ms)}
+    still = {
+        key: each.motion
+        for key, each in watched.items()
+        if needs_head(each, older_than_ms) or (each.motion is Motion.UNHELD and _has_filter(last, key[0]))
+    }
     heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
     resting = {client_id for (_, client_id), motion in still.items() if motion is not Motion.IDLES and client_id}
     asked = {client_id: reports[client_id].settings for client_id in sorted(resting)}
@@ -165,16 +176,17 @@ async def conclude_scans(
     types |= {info.properties.get("PROP_CONSUME_TYPE", "") for info in last.reading.running.ok.values()}
     pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
     queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
-    go_members = _go_members(last)
+    lagging = _commits_late(last)
     unknown: dict[int, GroupScan] = {}
     for (mq, client_id), each in watched.items():
         member = None if client_id is None else reports[client_id]
         holder = None if member is None else _holder(mq, member, members.get(member.client_id))
+        filters = _subscriptions(last, mq.topic) if member is None else member.info.subscriptions
         head = heads.ok.get((mq, client_id))
         facts = _facts(
-            client, last, mq, each, holder, member, head, hindrances.get(mq.broker_name), types,
+            client, last, mq, each, holder, filters, head, hindrances.get(mq.broker_name), types,
             can_pull=mq.broker_name not in closed, hides_pops=mq.broker_name in pops.hindrances,
-            commits_filtered=client_id not in go_members,
+            commits_filtered=client_id not in lagging,
         )  # fmt: skip
         verdict = judge(facts, older_than_ms)
         if each.motion is Motion.UNKNOWN and (verdict is None or verdict.is_stuck is None):
@@ -242,9 +254,15 @@ async def _closed_brokers(client: Client, group: str, last: GroupScan) -> frozen
     )
 
 
-def _go_members(last: GroupScan) -> frozenset[str]:
+def _commits_late(last: GroupScan) -> frozenset[str]:
+    """Return the members that commit past filtered messages only with a later message: Go, and lite pull consumers."""
     every = (member for connection in last.reading.connections() for member in connection.members)
-    return frozenset(member.client_id for member in every if member.language == GO)
+    pulling = (
+        client_id
+        for client_id, info in last.reading.running.ok.items()
+        if info.properties.get("PROP_CONSUME_TYPE") == CONSUME_ACTIVELY
+    )
+    return frozenset(member.client_id for member in every if member.language == GO) | frozenset(pulling)
 
 
 def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str | None]]:
@@ -303,7 +321,7 @@ def _facts(
     mq: MessageQueue,
     watched: PositionPair,
     holder: Holder | None,
-    report: HolderReport | None,
+    filters: Collection[Subscription],
     head: FoundMessage | None,
     hindrance: RetryHindrance | None,
     types: Collection[str],
@@ -322,32 +340,49 @@ def _facts(
         reports_queues=CONSUME_ACTIVELY not in types,
         is_pop=_pops(row, types),
         hides_pops=hides_pops,
-        head_age_ms=_age_ms(client, row, watched.last.held, message),
-        is_wanted=None if message is None else _passes(report, mq, message),
+        head_age_ms=_age_ms(client, row, watched.last, message),
+        is_wanted=_is_wanted(filters, mq.topic, message),
         commits_filtered=commits_filtered,
         can_pull=can_pull,
         retry_hindrance=hindrance,
     )
 
 
-def _age_ms(
-    client: Client, row: QueueProgress, held: ProcessQueueInfo | None, message: StoredMessage | None
-) -> int | None:
+def _age_ms(client: Client, row: QueueProgress, last: Position, message: StoredMessage | None) -> int | None:
     """Return the head's age since it was stored: for the first unread one by its broker, else by our own clock.
 
     For the first unread one, an account that may not read messages knows it as well.
     """
-    head = message.queue_offset if message is not None else None if held is None else held.head_offset
+    head = None if last.held is None else last.held.head_offset
+    head = message.queue_offset if message is not None else last.next_offset if head is None else head
     if head is not None and head == row.consumer_offset and row.time_lag_source is not None:
         return row.time_lag_ms or 0
     return None if message is None else max(0, client.clock.now_ms() - message.stored_at_ms)
 
 
-def _passes(report: HolderReport | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
-    """Return whether a message matches the filter of its queue's holder; None when that is not known."""
-    subscriptions = () if report is None else report.info.subscriptions
-    subscription = next((each for each in subscriptions if each.topic == mq.topic), None)
-    if subscription is None:
+def _subscriptions(last: GroupScan, topic: str) -> tuple[Subscription, ...]:
+    """Return the subscriptions to a topic of which any may be that of the member that consumes a queue."""
+    named = [each for info in last.reading.running.ok.values() for each in info.subscriptions]
+    named += [each for connection in last.reading.connections() for each in connection.subscriptions.values()]
+    return tuple(each for each in named if each.topic == topic)
+
+
+def _has_filter(last: GroupScan, mq: MessageQueue) -> bool:
+    """Return whether members of an online group may leave out messages of a queue that none of them reports."""
+    filters = _subscriptions(last, mq.topic)
+    return last.progress.state is GroupState.ONLINE and not all(each.is_everything for each in filters)
+
+
+def _is_wanted(filters: Collection[Subscription], topic: str, message: StoredMessage | None) -> bool | None:
+    """Return whether any filter matches the message; None when that is not known."""
+    found = [_passes(each, message) for each in filters if each.topic == topic]
+    return True if True in found else None if None in found or not found else False
+
+
+def _passes(subscription: Subscription, message: StoredMessage | None) -> bool | None:
+    if subscription.is_everything:
+        return True
+    if message is None:
         return None
     try:
         if subscription.expression_type == "TAG":

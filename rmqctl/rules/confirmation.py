@@ -16,7 +16,6 @@ from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import WAITS_FOR_MEMBER
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.text.words import agreeing
 
 from .written_offsets import (
     HELD_MORE_S,
@@ -24,6 +23,8 @@ from .written_offsets import (
     ResetOutcome,
     WriteVerdict,
     WrittenOffset,
+    describe_unheld,
+    is_free,
     is_on_side,
     must_consume,
     still_blocked,
@@ -55,6 +56,10 @@ class _Look(NamedTuple):
 
 def _pending(reason: str, is_final: bool = False) -> WriteVerdict:
     return WriteVerdict(ResetOutcome.PENDING, reason, is_final)
+
+
+def _confirmed(reason: str) -> WriteVerdict:
+    return WriteVerdict(ResetOutcome.CONFIRMED, reason, True)
 
 
 def judge(
@@ -106,11 +111,9 @@ def _without_members(written: WrittenOffset, looks: Sequence[_Look], *, was_onli
     if stored == written.target:
         if written.route is Route.SERVER_SIDE:
             return _pending(WAITS_FOR_MEMBER, is_final or not was_online)
-        return WriteVerdict(
-            ResetOutcome.CONFIRMED, "stored, and the group has no members that could overwrite it", True
-        )
+        return _confirmed("stored, and the group has no members that could overwrite it")
     if stored is not None and is_on_side(written, stored):
-        return WriteVerdict(ResetOutcome.CONFIRMED, "the group had continued from there before its members left", True)
+        return _confirmed("the group had continued from there before its members left")
     if not is_final:
         return _pending(f"{stored} is stored, and the group has no members")
     if was_online and written.before is not None and stored is not None and written.target < written.before <= stored:
@@ -146,49 +149,48 @@ def _by_pops(written: WrittenOffset, looks: Sequence[_Look]) -> WriteVerdict:
 
     if is_past(last) and (has_marked or is_on_side(written, stored)):
         if _steady_s(looks, is_past) >= _AGREE_S:
-            return WriteVerdict(ResetOutcome.CONFIRMED, "popping continued from there", True)
+            return _confirmed("popping continued from there")
         return _pending("popping continues from there")
     if stored == target:
         is_at_end = last.queue.max_offset is not None and target >= last.queue.max_offset
         if is_at_end and _steady_s(looks, lambda look: look.stored == target) >= _AGREE_S:
-            return WriteVerdict(ResetOutcome.CONFIRMED, "stored, and no message is left to pop", True)
+            return _confirmed("stored, and no message is left to pop")
         return _pending("stored; the next pop starts there, but a waiting pop can be held for 20 s")
     is_lost = _steady_s(looks, lambda look: look.stored != target) >= _LOST_S[Route.SERVER_SIDE]
-    return WriteVerdict(
-        ResetOutcome.LOST if is_lost else ResetOutcome.PENDING, f"popping continues at {stored}", is_lost
-    )
+    outcome = ResetOutcome.LOST if is_lost else ResetOutcome.PENDING
+    return WriteVerdict(outcome, f"popping continues at {stored}", is_lost)
 
 
 def _by_broker(written: WrittenOffset, looks: Sequence[_Look], quiet_s: float) -> WriteVerdict:
     """Judge by the stored offset alone, where no member reports the queue: it must have moved and then stay."""
-    target, route, last = written.target, written.route, looks[-1]
-    # An offset equal to the target can be the mark until another one was seen; members overwrite a plain offset.
-    moved_at_s = next((look.at_s for look in looks if look.stored != target), None)
-    if route is not Route.SERVER_SIDE:
-        moved_at_s = looks[0].at_s + (quiet_s + HELD_MORE_S if route is Route.CLIENT_PUSH else 0.0)
+    target, is_push, last = written.target, written.route is Route.CLIENT_PUSH, looks[-1]
+    settles_s = looks[0].at_s + (quiet_s + HELD_MORE_S if is_push else 0.0)
+    # Only a member stores another offset than the target, but where a write was not answered, it may come late.
+    stored_at_s = next((look.at_s for look in looks if look.stored == target or not written.is_unanswered), last.at_s)
+    moved_at_s = next((look.at_s for look in looks if look.stored != target and look.at_s >= stored_at_s), None)
 
     def is_there(look: _Look) -> bool:
-        if look.stored is None or moved_at_s is None or look.at_s < moved_at_s:
+        if look.stored is None or look.at_s < settles_s:
             return False
+        if moved_at_s is None or look.at_s < moved_at_s:
+            # The target can be a mark. A member that does not answer, and holds the queue, can still overwrite it.
+            return look.stored == target and is_free(look.queue) and written.route is not Route.SERVER_SIDE
         return look.stored == target or is_on_side(written, look.stored)
 
-    silent_count = len(last.sample.silent_ids)
-    silent = f"{silent_count} of its members {agreeing(silent_count, 'does')} not answer" if silent_count else ""
-    who = silent or "no member reports that it holds the queue"
+    unheld = describe_unheld(last.queue, last.sample.silent_ids)
     is_proof = (last.stored or 0) > target or not must_consume(written, last.queue.max_offset)
     if is_there(last) and _steady_s(looks, is_there) >= _STORED_S and is_proof:
-        does = "stays" if last.stored == target else "continues from"
-        return WriteVerdict(ResetOutcome.CONFIRMED, f"the stored offset {does} there ({who})", True)
-    if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s:
-        return _pending(_STANDING_STILL)
-    if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s + HELD_MORE_S:
-        return _pending(_HELD_PULL)
+        return _confirmed(f"the stored offset {'stays' if last.stored == target else 'continues from'} there")
+    if is_push and last.at_s < settles_s:
+        return _pending(_STANDING_STILL if last.at_s - looks[0].at_s < quiet_s else _HELD_PULL)
+    if last.stored == target and not is_free(last.queue) and written.route is not Route.SERVER_SIDE:
+        return WriteVerdict(ResetOutcome.UNKNOWN, f"stored, but {unheld}")
     if last.stored == target:
-        is_final = not silent and _unowned_s(looks, quiet_s if route is Route.CLIENT_PUSH else 0.0) >= _UNOWNED_S
-        return _pending(f"stored; {who}", is_final)
+        unowned_s = _unowned_s(looks, quiet_s if is_push else 0.0)
+        return _pending(f"stored; {unheld}", is_free(last.queue) and unowned_s >= _UNOWNED_S)
     if is_there(last):
-        return _pending(f"the offset has just moved on from there; {who}")
-    return WriteVerdict(ResetOutcome.UNKNOWN, f"{last.stored} is stored, and {who}")
+        return _pending("the offset has just moved on from there")
+    return WriteVerdict(ResetOutcome.UNKNOWN, f"{last.stored} is stored, and {unheld}")
 
 
 def _done_at(first: _Look | None) -> int | None:
@@ -262,9 +264,7 @@ class _ByOwner:
             if is_gone and not is_blocked and not has_skipped and self._is_settled(look, owner.commit_offset):
                 settled_s = look.at_s if settled_s is None else settled_s
                 if look.at_s - settled_s >= _AGREE_S:
-                    return WriteVerdict(
-                        ResetOutcome.CONFIRMED, f"{owner_id} continued from there, and has committed it", True
-                    )
+                    return _confirmed(f"{owner_id} continued from there, and has committed it")
             else:
                 settled_s = None
             if is_gone or not self._is_elsewhere(look):
@@ -373,9 +373,8 @@ class _ByOwner:
             reason = f"{owner.client_id} forgot the target, and restarted the queue at {position}"
             return WriteVerdict(ResetOutcome.LOST, reason, True)
         if position < self._written.target or has_stayed:
-            return WriteVerdict(
-                ResetOutcome.LOST, f"{owner.client_id} continues from {position}, not from the target", True
-            )
+            reason = f"{owner.client_id} continues from {position}, not from the target"
+            return WriteVerdict(ResetOutcome.LOST, reason, True)
         reason = f"{owner.client_id} is at {position}: it moved to the target and got that far again, or never moved"
         return WriteVerdict(ResetOutcome.UNKNOWN, reason, True)
 
@@ -390,8 +389,10 @@ class _ByOwner:
             return _pending(f"{last.owner_count} members hold the queue: they are rebalancing")
         if last.owner is None:
             unowned_s = _unowned_s(self._looks, self._quiet_until_s - self._start_s)
-            is_final = last.stored == self._written.target and not last.sample.silent_ids and unowned_s >= _UNOWNED_S
-            return _pending(f"{last.stored} is stored, and no member holds the queue", is_final)
+            is_final = last.stored == self._written.target and is_free(last.queue) and unowned_s >= _UNOWNED_S
+            return _pending(
+                f"{last.stored} is stored, and {describe_unheld(last.queue, last.sample.silent_ids)}", is_final
+            )
         name, position = last.owner.client_id, last.owner.commit_offset
         if last.stored == self._written.target and not is_gone:
             return _pending(f"stored; {name} has not pulled since, and a pull can be held for 20 s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
-from rmqctl.errors import NotAuthorisedError, NotRegisteredError, RmqctlError
+from rmqctl.errors import OUT_OF_TIME, NotAuthorisedError, NotRegisteredError, RmqctlError
 from rmqctl.model.group import GroupState, Proxies
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
@@ -56,18 +56,23 @@ def why_unseen(reason: Unknown | None) -> str:
 
 
 def unheard(errors: Iterable[tuple[str, RmqctlError | None]], silent: str = "did not answer") -> Iterator[str]:
-    """Yield a clause for those who did not answer, and one for each right that others asked for.
+    """Yield a clause for those who did not answer, for those who had no time to, and for each right asked for.
 
     `errors` are by name, None for a name without an answer.
     """
     silent_names: set[str] = set()
+    unasked: set[str] = set()
     refusing: dict[str, set[str]] = {}
     for name, error in errors:
         if isinstance(error, NotAuthorisedError):
             refusing.setdefault(error.right or "another permission", set()).add(name)
+        elif isinstance(error, OUT_OF_TIME):
+            unasked.add(name)
         else:
             silent_names.add(name)
     if silent_names:
         yield f"{listed(sorted(silent_names))} {silent}"
+    if unasked:
+        yield f"the deadline left no time to ask {listed(sorted(unasked))}"
     for right, names in sorted(refusing.items()):
         yield f"{listed(sorted(names))} refused what needs {right}"

@@ -18,7 +18,8 @@ class Holder(Struct, frozen=True):
     `now_ms` is the least time of its clock at the last sample. `held_count` counts all queues that it holds.
     `busy_count` of its `thread_count` threads are in the listener, each with at most `batch_size` messages;
     `in_hand_count` messages of all its queues are in flight. `average_ms` is the topic's average time in the listener.
-    `head_for_ms` is how long the listener has had the head, by the member's own report.
+    `head_for_ms` is how long the listener has had the head, by the member's own report. `pull_interval_ms` is its pause
+    between two pulls of a queue; 0, the default of all clients, where it reports none.
     """
 
     client_id: str
@@ -33,6 +34,7 @@ class Holder(Struct, frozen=True):
     failed_tps: float = 0.0
     head_for_ms: int | None = None
     limits: FlowLimits = FlowLimits()
+    pull_interval_ms: int = 0
 
     @property
     def listening_max(self) -> int | None:
@@ -92,4 +94,5 @@ def holder_of(mq: MessageQueue, word: HolderReport, thread_count: int | None, bu
         failed_tps=0.0 if status is None else status.consume_failed_tps,
         head_for_ms=head_for_ms(info.notes, mq, info.process_queues[mq].head_offset),
         limits=word.limits,
+        pull_interval_ms=max(0, word.settings.pull_interval_ms or 0),
     )

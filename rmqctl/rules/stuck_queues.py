@@ -9,6 +9,7 @@ from msgspec import Struct
 from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 
 from .flow_control import FlowControl, decide
+from .health.idle import PULL_OVERDUE_MS, idle_for_ms, is_abandoned, is_overdue
 from .holder_report import Holder
 from .member_clock import written_times
 
@@ -16,8 +17,6 @@ from .member_clock import written_times
 DEFAULT_OLDER_THAN_MS = 60_000
 # If a client's messages usually take long, one is unusual from this multiple of the average on.
 _TIMES_AVERAGE = 3
-# A pull waits 15 s at the broker for messages, up to 5 s more until the broker checks, and some time in transit.
-_PULL_OVERDUE_MS = 30_000
 _MIB_BYTES = 1 << 20
 
 
@@ -161,10 +160,10 @@ class StuckFacts(Struct, frozen=True, kw_only=True):
     """Everything that is known about one queue.
 
     `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head matches the
-    subscription. `commits_filtered`: the holder commits past messages that do not match; older Go clients do that only
-    with the next message that matches. `can_pull`: the broker allows pulls (consumeEnable). `retry_hindrance` says why
-    failed messages cannot be sent back, None where they can or that was not checked. `is_pop`: members pop;
-    `hides_pops`: the messages that the broker has delivered to them cannot be seen.
+    subscription. `commits_filtered`: the holder commits past messages that do not match; older Go clients and lite pull
+    consumers do that only with the next message that matches. `can_pull`: the broker allows pulls (consumeEnable).
+    `retry_hindrance` says why failed messages cannot be sent back, None where they can or that was not checked.
+    `is_pop`: members pop; `hides_pops`: the messages that the broker has delivered to them cannot be seen.
     """
 
     watched: PositionPair
@@ -185,6 +184,8 @@ class StuckVerdict(Struct, frozen=True):
     """`is_stuck`: a message has been in flight for too long; None when that is unknown. Ages are of the head in flight.
 
     `needs_time`: watching for longer would decide it. `flow_control` is the limit that blocks pulls of the queue.
+    `is_overdue`: nothing of the queue is in flight, for longer than a member that consumes it needs; None when only a
+    longer watch can show it.
     """
 
     why: StuckReason
@@ -194,6 +195,7 @@ class StuckVerdict(Struct, frozen=True):
     source: AgeSource | None = None
     flow_control: FlowControl | None = None
     needs_time: bool = False
+    is_overdue: bool | None = False
 
 
 def judge(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict | None:
@@ -231,11 +233,14 @@ def _judge_unheld(facts: StuckFacts) -> StuckVerdict:
         return StuckVerdict(StuckReason.MEMBERS_UNKNOWN, is_stuck=None)
     if facts.has_silent:
         return StuckVerdict(StuckReason.MEMBER_SILENT, is_stuck=None)
-    return (
-        StuckVerdict(StuckReason.NOT_ASSIGNED, is_stuck=False)
-        if facts.reports_queues
-        else StuckVerdict(StuckReason.NOT_REPORTED, None)
-    )
+    last, pulled = facts.watched.last, facts.watched.first.pull_offset
+    # A member that moves on in a backlog without commits, or has passed what its filter leaves out.
+    is_pulled = last.pull_offset is not None and pulled is not None and last.pull_offset > pulled
+    is_passed = facts.is_wanted is False and _may_be_pulled(last)
+    idle = False if is_pulled or is_passed else is_abandoned(facts.head_age_ms, facts.watched.for_ms)
+    if facts.reports_queues:
+        return StuckVerdict(StuckReason.NOT_ASSIGNED, is_stuck=False, is_overdue=idle)
+    return StuckVerdict(StuckReason.NOT_REPORTED, None, is_overdue=idle)
 
 
 def needs_head(watched: PositionPair, older_than_ms: int | None) -> bool:
@@ -266,32 +271,26 @@ def _judge_idle(facts: StuckFacts) -> StuckVerdict:
         pull_age_ms = None
     else:
         pull_age_ms = holder.now_ms - pulled_ms
-    if pull_age_ms is not None and pull_age_ms > _PULL_OVERDUE_MS:
-        return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False)
-    if facts.is_wanted is False and (_idle_ms(facts) <= _PULL_OVERDUE_MS or _leaves_uncommitted(facts)):
+    # Between two pulls of a queue, its member waits for its pullInterval.
+    limit_ms = PULL_OVERDUE_MS + (0 if holder is None else holder.pull_interval_ms)
+    if pull_age_ms is not None and pull_age_ms > limit_ms:
+        return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False, is_overdue=True)
+    idle_ms = None
+    if held is not None and holder is not None:
+        idle_ms = idle_for_ms(holder.now_ms, held.last_consume_at_ms, facts.head_age_ms)
+    idle = is_overdue(idle_ms, facts.watched.for_ms, limit_ms)
+    # A member with nothing in flight passes a message that its filter leaves out as soon as its pull returns. The pull
+    # may wait at the broker meanwhile: it returns at a new message only if that passes the filter.
+    if facts.is_wanted is False and (not idle or (not facts.commits_filtered and _may_be_pulled(facts.watched.last))):
         return StuckVerdict(StuckReason.FILTERED, is_stuck=False)
-    return StuckVerdict(StuckReason.NOT_PULLED if pull_age_ms is None else StuckReason.PAUSED, is_stuck=False)
+    why = StuckReason.NOT_PULLED if pull_age_ms is None else StuckReason.PAUSED
+    return StuckVerdict(why, is_stuck=False, is_overdue=idle)
 
 
-def _leaves_uncommitted(facts: StuckFacts) -> bool:
-    """Tell whether the member may have pulled past the next message without a commit. 4.9 reports no pulls."""
-    last = facts.watched.last
+def _may_be_pulled(last: Position) -> bool:
+    """Tell whether a member may have pulled past the next message without a commit. 4.9 reports no pulls."""
     pulled, offset = last.pull_offset, last.next_offset
-    return not facts.commits_filtered and (pulled is None or offset is None or pulled > offset)
-
-
-def _idle_ms(facts: StuckFacts) -> int:
-    """Return for how long at least the member has had nothing in flight and has not passed the next message.
-
-    A member with nothing in flight passes a message that its filter leaves out as soon as its pull returns. The pull
-    may wait at the broker meanwhile: it returns at a new message only if that passes the filter.
-    """
-    holder, held, watched_ms = facts.holder, facts.watched.last.held, facts.watched.for_ms
-    if holder is None or holder.now_ms is None or held is None:
-        return watched_ms
-    if held.last_consume_at_ms is None or facts.head_age_ms is None:
-        return watched_ms
-    return max(watched_ms, min(holder.now_ms - held.last_consume_at_ms, facts.head_age_ms))
+    return pulled is None or offset is None or pulled > offset
 
 
 def _is_slow(watched: PositionPair) -> bool:

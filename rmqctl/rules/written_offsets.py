@@ -9,7 +9,10 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rmqctl.model.plan import ListenerBlock, Route
+from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import QueueSample
+from rmqctl.text.words import listed
 
 # A client pauses for 10 s at a push (MQClientInstance.resetOffset). A second push for another topic or broker waits for
 # the first; up to 16 s between the two were measured.
@@ -18,6 +21,8 @@ NEXT_PUSH_S = 16.5
 # A pull from before a push, held by the broker for up to 20 s, can still raise the client's position to the end of the
 # queue (correctTagsOffset), which the client commits within 5 s: so much later than it moves.
 HELD_MORE_S = 15.5
+# Why no member holds a queue. Any other reason means that a member which did not answer may hold it.
+_FREE = (Unknown.NOT_ASSIGNED, Unknown.NO_MEMBERS)
 
 
 class ResetOutcome(StrEnum):
@@ -45,7 +50,7 @@ class WrittenOffset(NamedTuple):
     """One offset that was written; `before` is the offset stored just before, None when none was stored.
 
     `blocked_by` is why its holder, the client `blocker`, may consume nothing although it moves: that it has moved is
-    then no proof that the group continues from there.
+    then no proof that the group continues from there. `is_unanswered`: its broker may still store it.
     """
 
     mq: MessageQueue
@@ -54,6 +59,7 @@ class WrittenOffset(NamedTuple):
     target: int
     blocked_by: ListenerBlock | None = None
     blocker: str | None = None
+    is_unanswered: bool = False
 
 
 def must_consume(written: WrittenOffset, max_offset: int | None) -> bool:
@@ -73,6 +79,23 @@ def still_blocked(client_id: str, target: int, stored: int | None) -> str:
         return f"{said}: restart it"
     # The next member would start from there.
     return f"{said}, and {stored} is stored: stop it, and reset the queue to {target} before the next start"
+
+
+def is_free(queue: QueueSample) -> bool:
+    """Tell whether no member holds a queue: all members answered, and none reports it."""
+    return queue.reasons.get("clientId") in _FREE
+
+
+def describe_unheld(queue: QueueSample, silent_ids: Collection[str]) -> str:
+    """Return why it is not known who holds a queue, and what to do about members that did not answer."""
+    reason = queue.reasons.get("clientId")
+    if reason is not None and silent_ids:
+        # Killed, it commits nothing more, and the next member starts from what is stored.
+        kill = "kill it if it hangs" if len(silent_ids) == 1 else "kill those that hang"
+        return f"{listed(silent_ids)} did not report, and may hold the queue: {kill}"
+    if reason is None:
+        return "members are rebalancing"  # several hold it, or one is giving it up
+    return "no member holds the queue" if reason in _FREE else f"it is unknown who holds the queue ({reason})"
 
 
 def push_quiet_s(written: Collection[WrittenOffset]) -> float:

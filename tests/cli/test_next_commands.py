@@ -17,7 +17,7 @@ from tests.admin.cluster import NOW_MS, Cluster, held, running, subscribed
 from tests.cli.group.groups import WORDS
 from tests.cli.scripted_server import Serve
 from tests.diagnose import test_checks, test_progress
-from tests.diagnose.groups import Change, at_a, both, healthy, look, members, sick
+from tests.diagnose.groups import Change, at_a, both, healthy, idle, look, members, pulling, sick
 from tests.scripted_peer import SILENCE, refused
 
 from .calls import call
@@ -60,7 +60,7 @@ SHOWS = {
     "OFF011": r"CONSUMER[^\n]*\nT +broker-a +0 +100 +75",
     "OFF012": r"U +broker-a +0 +10 +3 +7 .* -\n",
     "OFF013": "LAG",
-    "PRG002": r"NOT_PULLED .* has not pulled for 2m00s",
+    "PRG002": r"NOT_PULLED .* has not pulled for 2m00s|PAUSED|T +broker-a +0 +100 +75 +25 .* -\n",
     "OFF014": "around the offsets of G in T",
     "ORD001": "does not have the lock of 2 queues",
     "ORD002": "keeps the lock",
@@ -127,6 +127,8 @@ _MORE: list[tuple[str, Change, set[str]]] = [
         {"OFF003"},
     ),
     ("a member that no longer pulls", _pulled_late, {"PRG002"}),
+    ("a paused member", idle(lastConsumeTimestamp=NOW_MS - 120_000), {"PRG002"}),
+    ("members that pull by themselves no longer pull", pulling, {"PRG002"}),
 ]
 _SITUATIONS = [*test_checks.SICK, *_MORE]
 

@@ -9,6 +9,7 @@ from rmqctl.client.auth import Credentials, signed
 from rmqctl.client.core import Client
 from rmqctl.errors import (
     BrokerError,
+    CutShortError,
     DeadlineError,
     NotAskedError,
     NotAuthorisedError,
@@ -127,6 +128,18 @@ async def test_the_deadline_bounds_everything_that_is_asked_through_one_client()
     assert caught.value.name == "NOT_ASKED"
     assert caught.value.sentence == "a:1: not asked: the command's deadline of 6 s was over."
     assert 6 <= clock.monotonic_s() < 6.1
+
+
+@pytest.mark.parametrize(("before_s", "kind"), [(4.5, DeadlineError), (5.5, CutShortError)])
+async def test_little_time_to_answer_is_no_silence(before_s: float, kind: type[DeadlineError]) -> None:
+    clock, network = _network()
+    network.add("a:1", {ASK: SILENCE})
+    async with network.client("ns:1", timeout_s=6) as client:
+        await clock.advance(before_s)
+        with pytest.raises(kind) as caught:
+            await passing(clock, client.ask("a:1", Command(ASK)), step_s=0.01)
+    assert type(caught.value) is kind
+    assert caught.value.name == "TIMED_OUT"
 
 
 @pytest.mark.parametrize(("deadline_s", "said"), [(0.999961, "1"), (0.05, "0.05"), (10.0, "10"), (3600.0, "3600")])

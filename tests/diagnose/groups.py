@@ -10,7 +10,7 @@ from rmqctl.diagnose.diagnosis import DiagnosisRound, diagnose_groups
 from rmqctl.diagnose.finding import Check
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.command import Command
-from tests.admin.cluster import ON_TIME, Cluster, held, running, subscribed
+from tests.admin.cluster import HOUR_MS, ON_TIME, Cluster, held, running, subscribed
 from tests.cli.group.groups import WORDS, ask, healthy
 
 Change = Callable[[Cluster], None]
@@ -116,6 +116,27 @@ def half_down() -> Cluster:
     cluster = healthy()
     cluster.stop("broker-b")
     return cluster
+
+
+def idle(**fields: int) -> Change:
+    """Let c1 hold both queues of broker-a with these fields, and nothing in flight of 25 messages in the first one.
+
+    They are unread for an hour.
+    """
+
+    def change(cluster: Cluster) -> None:
+        cluster.brokers["broker-a"].topics["T"][0].head_age_ms = HOUR_MS
+
+    own = member("a0", "a1", commit=75, fields=fields)
+    return both(change, members(c1=own, c2=member("b0", "b1")))
+
+
+def pulling(cluster: Cluster) -> None:
+    """Let both members pull by themselves, with 25 messages that are unread for an hour in the first queues."""
+    own = member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")
+    both(members(c1=own, c2=own), groups_of(consume_type="CONSUME_ACTIVELY"))(cluster)
+    for broker in cluster.brokers.values():
+        broker.topics["T"][0].head_age_ms = HOUR_MS
 
 
 def filtered(codes: list[int]) -> Change:

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rmqctl.diagnose.clocks import GroupClocks
-from rmqctl.diagnose.diagnosis import at_least
+from rmqctl.diagnose.diagnosis import at_least, diagnose
 from rmqctl.diagnose.finding import SEVERITIES, Need, Severity
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.codes import RequestCode, ResponseCode
@@ -527,6 +528,18 @@ SICK: list[tuple[str, Change, set[str]]] = [
 HEALTHY: list[tuple[str, Change]] = [
     ("unchanged", lambda cluster: None),
     (
+        "pull consumers, whose filters have no version",
+        members(c1=member("a0", "a1", wants=[subscribed("T", version_ms=0)]), c2=member("b0", "b1")),
+    ),
+    (
+        "members that broadcast share the id that is the default for them",
+        both(
+            members(c1=member("a0", "a1", "b0", "b1", **_BROADCAST)),
+            groups_of(message_model="BROADCASTING", addresses={"c1": ["192.0.2.2:1", "192.0.2.3:1"]}),
+        ),
+    ),
+    ("a retry topic that is newer than its route", at_a(lambda b: b.offsets["G"].update({"%RETRY%G_T": {0: 0}}))),
+    (
         "tags in another order",
         both(
             members(
@@ -653,6 +666,18 @@ def test_members_are_compared_with_brokers_and_not_with_this_machine() -> None:
         broker.skew_ms = HOUR_MS
     both(members(c1=member("a0", "a1", skew_ms=HOUR_MS), c2=member("b0", "b1", skew_ms=HOUR_MS)))(cluster)
     assert codes(cluster) == []
+
+
+def test_a_member_that_the_deadline_left_no_time_to_ask_is_not_silent() -> None:
+    facts = look(sick(members(c1=member("a0", "a1"), c2=SILENCE))).diagnoses[0].facts
+    found = {finding.code for finding in diagnose(replace(facts, unasked=frozenset(facts.silent)), CHECKS).findings}
+    assert "MEM009" not in found
+
+
+def test_unread_messages_of_a_topic_that_no_member_subscribes_to_are_counted() -> None:
+    change = next(change for what, change, _ in SICK if what.startswith("offsets of a topic that no member"))
+    (found,) = (each for each in look(sick(change)).diagnoses[0].findings if each.code == "OFF012")
+    assert "7 messages are unread" in found.sentence
 
 
 def test_clocks_that_are_not_known_leave_checks_open() -> None:

@@ -16,7 +16,7 @@ from rmqctl.plugin.guards import guarded_check
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running, subscribed
 from tests.cli.group.groups import offline
-from tests.diagnose.groups import both, filtered, groups_of, half_down, healthy, look, member, members, sick
+from tests.diagnose.groups import both, filtered, groups_of, half_down, healthy, look, member, members, pulling, sick
 from tests.observe.test_stuck_scan import after, cluster
 from tests.observe.test_stuck_scan import member as resting
 from tests.scripted_peer import SILENCE, refused
@@ -86,6 +86,31 @@ def test_what_could_not_be_seen_is_unknown_by_need(need: Need, found: object) ->
     assert need in diagnosis.unknown
     # A clock is known by what its member has consumed, too.
     assert set(diagnosis.unknown) - {Need.CLOCKS} == {need}
+
+
+def test_members_that_pull_by_themselves_are_watched_until_the_offset_moves_or_certainly_does_not() -> None:
+    idle = sick(pulling)
+    began_s = idle.clock.monotonic_s()
+    (found,) = look(idle, sample_s=2).diagnoses
+    assert [(each.code, each.severity, each.is_confirmed) for each in found.findings] == [("PRG002", "ERROR", True)]
+    assert idle.clock.monotonic_s() - began_s >= 30
+
+    live = sick(pulling)
+    began_s = live.clock.monotonic_s()
+    for broker in live.brokers.values():
+        live.clock.call_later(5, lambda stored=broker.offsets["G"]["T"]: stored.update({0: 80}))
+    (found,) = look(live, sample_s=2).diagnoses
+    assert (_codes(DiagnosisRound((found,), ())), set(found.unknown) & {Need.MOTION}) == ([], set())
+    assert live.clock.monotonic_s() - began_s < 30
+
+
+def test_a_queue_that_no_watch_has_judged_yet_is_unknown() -> None:
+    idle = sick(pulling)
+    for broker in idle.brokers.values():
+        broker.topics["T"][0].head_age_ms = None  # so that only a watch of a minute shows it
+    (found,) = look(idle, sample_s=2).diagnoses
+    assert Need.MOTION in found.unknown
+    assert "PRG002" in found.open_codes(CHECKS, Need.MOTION)
 
 
 def _without_index() -> Cluster:

@@ -15,10 +15,13 @@ from rmqctl.model.group import (
     BROADCASTING,
     CLUSTERING,
     GroupConfig,
+    GroupConnections,
     GroupState,
+    Member,
     MemberView,
     ProcessQueueInfo,
     RunningInfo,
+    Subscription,
     TopicConsumeStatus,
 )
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
@@ -51,7 +54,7 @@ def _at(held: ProcessQueueInfo | None, end: int, stored: int | None = None) -> P
 
 def _motion(
     first: Position, last: Position, verdict: StuckVerdict | None = None, *, mq: MessageQueue = _A0,
-    client_id: str = "c1", is_exhausted: bool = False,
+    client_id: str | None = "c1", is_exhausted: bool = False,
 ) -> QueueMotion:  # fmt: skip
     return QueueMotion(mq, client_id, PositionPair(first, last, 2_000, False), 2_000, verdict, is_exhausted)
 
@@ -117,7 +120,10 @@ def _found(facts: GroupFacts) -> set[tuple[str, str]]:
 
 _STUCK = StuckVerdict(StuckReason.IN_CONSUMPTION, True, 2 * _MINUTE_MS, 3 * _MINUTE_MS, AgeSource.LAST_CONSUMED)
 _UNDECIDED = StuckVerdict(StuckReason.IN_CONSUMPTION, None, 2_000, None, AgeSource.WATCHED, needs_time=True)
-_PAUSED, _NOT_PULLED = StuckVerdict(StuckReason.PAUSED, False), StuckVerdict(StuckReason.NOT_PULLED, False)
+_PAUSED, _NOT_PULLED, _UNHELD = (
+    StuckVerdict(why, False, is_overdue=True)
+    for why in (StuckReason.PAUSED, StuckReason.NOT_PULLED, StuckReason.NOT_REPORTED)
+)
 _IDLE = _at(_held(40), 100)
 
 
@@ -132,9 +138,17 @@ def _filtered(head_age_ms: int, *, pulled_ms: int = _NOW_MS, last_ms: int = _HOU
     return _motion(watched.first, watched.last, judge(facts, None))
 
 
+def _unheld(verdict: StuckVerdict = _UNHELD, mq: MessageQueue = _A0) -> QueueMotion:
+    """Return a queue with unread messages that no member reports, and whose offset did not move."""
+    position = _at(None, 100, 40)
+    return _motion(position, position, verdict, mq=mq, client_id=None)
+
+
+_CAST = {"c1": _info(messageModel=BROADCASTING)}
+_PULLING = {"c1": replace(_info(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"), subscriptions=(Subscription("T"),))}
+_ELSEWHERE = {"c1": replace(_PULLING["c1"], subscriptions=(Subscription("U"),))}
 _FORBIDDEN = GroupConfig("G", True, True, 1, 16, {}, ("T",))
 _OLD = _row(consumer_offset=10, head_age_ms=2 * _HOUR_MS)
-_CAST = {"c1": _info(messageModel=BROADCASTING)}
 _FULL = _held(0, 0, 1_001)
 _SPAN = _held(0, 0, 500, 2_001)
 
@@ -148,14 +162,21 @@ _TWO_THREADS = {"PROP_THREADPOOL_CORE_SIZE": "2", "consumeMessageBatchMaxSize": 
 SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ("a stuck head", _facts(_resting(_STUCK)), {("PRG001", "ERROR")}),
     ("one of two queues stuck", _facts(_resting(_STUCK), _moved(5, 9, 10, 10, _A1)), {("PRG001", "ERROR")}),
-    ("paused", _facts(_motion(_IDLE, _IDLE, _PAUSED)), {("PRG002", "WARNING")}),
+    ("paused", _facts(_motion(_IDLE, _IDLE, _PAUSED)), {("PRG002", "ERROR")}),
+    ("paused, and broadcasting", _facts(_motion(_IDLE, _IDLE, _PAUSED), running=_CAST), {("PRG002", "ERROR")}),
+    ("members that pull by themselves no longer pull", _facts(_unheld(), running=_PULLING), {("PRG002", "ERROR")}),
+    (
+        "the same without a subscription",
+        _facts(_unheld(), running={"c1": _info(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")}),
+        {("PRG002", "ERROR")},
+    ),
     ("no longer pulled", _facts(_motion(_IDLE, _IDLE, _NOT_PULLED)), {("PRG002", "ERROR")}),
     (
         "no longer pulled, before messages that the filter leaves out",
         _facts(_filtered(20_000, pulled_ms=_NOW_MS - 31_000)),
         {("PRG002", "ERROR")},
     ),
-    ("pulls of filtered messages fail", _facts(_filtered(_HOUR_MS)), {("PRG002", "WARNING")}),
+    ("pulls of filtered messages fail", _facts(_filtered(_HOUR_MS)), {("PRG002", "ERROR")}),
     ("the member's position moved back", _facts(_moved(50, 20, 100, 100)), {("PRG003", "WARNING")}),
     (
         "the stored offset moved back",
@@ -274,6 +295,26 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
     )),
     ("a live member is about to pass messages that its filter leaves out", _facts(_filtered(20_000))),
     ("a live member has just finished the messages before filtered ones", _facts(_filtered(_HOUR_MS, last_ms=20_000))),
+    ("paused for a moment", _facts(_motion(_IDLE, _IDLE, replace(_PAUSED, is_overdue=False)))),
+    ("members that pull by themselves, and commit", _facts(
+        _unheld(replace(_UNHELD, is_overdue=False)), running=_PULLING
+    )),
+    ("members that pull by themselves may commit soon", _facts(
+        _unheld(replace(_UNHELD, is_overdue=None)), running=_PULLING
+    )),
+    ("no member subscribes to the topic any longer", _facts(_unheld(), running=_ELSEWHERE)),
+    ("members that pull by themselves read no retry topic", _facts(
+        _unheld(mq=MessageQueue("%RETRY%G", "broker-a", 0)), running=_PULLING
+    )),
+    ("a popped queue, and members that pull", _facts(
+        _unheld(), running={**_PULLING, "c2": replace(_info(), pop_unacked={_A0: 0})}
+    )),
+    ("members that pull by themselves are refused", _facts(
+        _unheld(), running=_PULLING, configs={"broker-a": replace(_FORBIDDEN, consume_enable=False)}
+    )),
+    ("an unknown member behind a proxy", _facts(_unheld(), running=_PULLING, proxied={
+        "px:1": GroupConnections((Member("c9", "192.0.2.1:1", "JAVA", 1),), "", "", "", {})
+    })),
     ("pulls that the broker refuses", _facts(_motion(_IDLE, _IDLE, _PAUSED), configs={"broker-a": _FORBIDDEN})),
     ("a topic without read permission", _facts(_motion(_IDLE, _IDLE, _PAUSED), closed_brokers={"T": ("broker-a",)})),
     ("an offset that is committed within 5 s", _facts(
@@ -363,3 +404,14 @@ def test_a_slow_group_has_its_true_rates() -> None:
     (finding,) = diagnose(_facts(_slow(), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)), PROGRESS).findings
     assert "receives 0.1 msg/s, but the group consumes 0.025 msg/s" in finding.sentence
     assert [fact.value for fact in finding.symptom.evidence[:2]] == [0.1, 0.025]
+
+
+@pytest.mark.parametrize("is_exhausted", [False, True])
+def test_a_message_that_may_wait_for_a_thread_is_not_sent_back(is_exhausted: bool) -> None:
+    (finding,) = (
+        each
+        for each in diagnose(_facts(_resting(_STUCK, is_exhausted=is_exhausted)), PROGRESS).findings
+        if each.code == "PRG001"
+    )
+    assert ("--dry-run" in (finding.symptom.next_command or "")) is not is_exhausted
+    assert ("in its listener for at least" in finding.sentence) is not is_exhausted

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.admin.cluster import Cluster, Queue, rates
+from tests.admin.cluster import NOW_MS, Cluster, Queue, rates
 
 from . import test_checks
-from .groups import Change, at_a, both, look, member, members, sick
+from .groups import Change, at_a, both, idle, look, member, members, sick
 
 _CASES = {what: change for what, change, _ in test_checks.SICK}
 
@@ -29,6 +29,11 @@ def _refuses_groups(broker: Any) -> None:
     broker.settings["autoCreateSubscriptionGroup"] = "false"
 
 
+def _revived_once(broker: Any) -> None:
+    broker.topics["%RETRY%G_T"] = [Queue(2)]
+    broker.offsets["G"]["%RETRY%G_T"] = {0: 0}
+
+
 _CLOSED = _CASES["a topic is not readable at broker-a"]
 _DISABLED = _CASES["consuming is disabled"]
 _NO_RETRIES = _CASES["no retry queues"]
@@ -45,6 +50,12 @@ _FAILING = members(c1=member("a0", "a1", statuses={"T": rates(10, 1)}), c2=membe
             "OFF005",
             "WARNING",
         ),
+        (
+            "only messages of a killed member that popped wait",
+            both(_no_members, _read_all, at_a(_revived_once)),
+            "OFF005",
+            "ERROR",
+        ),
         ("messages where no consumer reads", _CASES["queues that no consumer can read"], "OFF004", "ERROR"),
         ("an unreadable topic with unread messages", _CLOSED, "PUL004", "ERROR"),
         ("an unreadable topic, and all is read", both(_CLOSED, _read_all), "PUL004", "WARNING"),
@@ -57,6 +68,7 @@ _FAILING = members(c1=member("a0", "a1", statuses={"T": rates(10, 1)}), c2=membe
             "RTY001",
             "WARNING",
         ),
+        ("a paused member", idle(lastConsumeTimestamp=NOW_MS - 120_000), "PRG002", "ERROR"),
         ("a broker that refuses unknown groups", at_a(_refuses_groups), "CFG002", "ERROR"),
         ("a broker that creates unknown groups", _CASES["a broker without the group"], "CFG002", "WARNING"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rmqctl.diagnose.single_reading import find_unmoved
-from rmqctl.model.group import ProcessQueueInfo, RunningInfo, TopicConsumeStatus
+from rmqctl.model.group import ProcessQueueInfo, RunningInfo, Subscription, TopicConsumeStatus
 from rmqctl.model.progress import QueueReading
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.stats import ConsumeTimeSpan
@@ -21,8 +21,8 @@ _A0, _A1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 
 def _found(
     *, quiet_s: float = 120, count: int = 1, head: int = 5, pulled_s: float = 0, rt_ms: float = 0.0,
-    oldest_s: float | None = None, held: dict[str, Any] | None = None, row: dict[str, Any] | None = None,
-    **properties: str,
+    oldest_s: float | None = None, expression: str = "*", held: dict[str, Any] | None = None,
+    row: dict[str, Any] | None = None, **properties: str,
 ) -> list[StuckReason]:  # fmt: skip
     """Return why queue 0 stands still, of a member that has finished nothing of it for `quiet_s`.
 
@@ -38,8 +38,9 @@ def _found(
     # Another queue, without anything to do, shows what time it is.
     idle = ProcessQueueInfo(0, 0, 0, 100, dropped=False, last_pull_at_ms=_NOW_MS)
     info = RunningInfo(
-        words, {_A0: ProcessQueueInfo(**fields), _A1: idle}, {}, {"T": TopicConsumeStatus(1.0, 0.0, rt_ms, 0.0, 0.0, 0)}
-    )
+        words, {_A0: ProcessQueueInfo(**fields), _A1: idle}, {},
+        {"T": TopicConsumeStatus(1.0, 0.0, rt_ms, 0.0, 0.0, 0)}, (Subscription("T", expression),),
+    )  # fmt: skip
     read = {"min_offset": 0, "max_offset": 100, "consumer_offset": 5, "head_age_ms": _HOUR_MS, **(row or {})}
     spans = {} if oldest_s is None else {_A0: ConsumeTimeSpan(None, round(oldest_s * 1000))}
     rows = [
@@ -61,6 +62,9 @@ def _found(
             "head": 0, "oldest_s": 120, "row": {"consumer_offset": None},
         }, StuckReason.IN_HAND),
         ("pulls ended", {"count": 0, "pulled_s": 40}, StuckReason.NOT_PULLED),
+        ("it pulls, and takes nothing", {"count": 0}, StuckReason.PAUSED),
+        ("when it pulled is not told", {"count": 0, "held": {"last_pull_at_ms": None}}, StuckReason.NOT_PULLED),
+        ("for longer than its pullInterval", {"count": 0, "pullInterval": "80000"}, StuckReason.PAUSED),
     ],
 )  # fmt: skip
 def test_one_reading_shows_it(what: str, facts: dict[str, Any], why: StuckReason) -> None:
@@ -81,10 +85,13 @@ def test_one_reading_shows_it(what: str, facts: dict[str, Any], why: StuckReason
         ("the very first message is new", {"head": 0, "oldest_s": 5, "row": {"consumer_offset": None}}),
         ("between two attempts in order", {"PROP_CONSUMEORDERLY": "true"}),
         ("it was given up", {"held": {"dropped": True}}),
-        ("nothing in hand, and pulled a moment ago", {"count": 0}),
-        ("nothing in hand, a pull waits for news", {"count": 0, "pulled_s": 25}),
+        ("nothing in hand, and finished some a moment ago", {"count": 0, "quiet_s": 30}),
+        ("nothing in hand, and the next message is new", {"count": 0, "row": {"head_age_ms": 30_000}}),
+        ("it may pass what its filter leaves out", {"count": 0, "expression": "A"}),
+        ("it waits for its pullInterval", {"count": 0, "pulled_s": 40, "pullInterval": "100000"}),
+        ("its offset is not stored yet", {"count": 0, "head": 7}),
         ("everything is read", {"count": 0, "pulled_s": 40, "head": 100, "row": {"consumer_offset": 100}}),
-        ("when it pulled is not told", {"count": 0, "held": {"last_pull_at_ms": None}}),
+        ("when it pulled is not told", {"count": 0, "expression": "A", "held": {"last_pull_at_ms": None}}),
         ("when it consumed is not told", {"held": {"last_consume_at_ms": None}}),
     ],
 )

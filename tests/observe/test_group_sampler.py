@@ -109,6 +109,16 @@ def test_a_broker_that_is_down_makes_its_part_unknown() -> None:
     }  # fmt: skip
 
 
+def test_a_broker_that_does_not_list_its_members_may_have_the_holder_of_its_queues() -> None:
+    cluster = _cluster({"one": running({})})
+    cluster.servers["broker-b"].table[Q.GET_CONSUMER_CONNECTION_LIST] = refused(R.SYSTEM_ERROR, "busy")
+    sample = _sample(cluster)
+
+    assert (sample.client_ids, sample.silent_ids) == (("one",), ())
+    reasons = {mq: each.reasons["clientId"] for mq, each in sample.queues.items()}
+    assert reasons == {A0: Unknown.NOT_ASSIGNED, A1: Unknown.NOT_ASSIGNED, B0: Unknown.BROKER_UNREACHABLE}
+
+
 def test_a_slave_is_not_asked_for_offsets() -> None:
     cluster = _cluster({})
 

@@ -251,6 +251,25 @@ def test_a_member_that_does_not_pass_a_message_that_its_filter_leaves_out(langua
     assert queue.verdict.why is why
 
 
+@pytest.mark.parametrize(("pulled", "why"), [(10, StuckReason.FILTERED), (5, StuckReason.PAUSED)])
+def test_a_lite_pull_consumer_commits_past_filtered_messages_with_the_next_one(pulled: int, why: StuckReason) -> None:
+    own = {"PROP_CONSUME_TYPE": "CONSUME_ACTIVELY"}
+    servers = cluster(member(None, quiet_ms=120_000, subscriptions=[subscribed("T", "A")], properties=own))
+    servers.brokers["broker-a"].pulls["G", "T", 0] = pulled
+    (queue,) = scan(servers).queues
+    assert queue.verdict.why is why
+
+
+@pytest.mark.parametrize(("expression", "is_overdue"), [("*", None), ("A", False)])
+def test_messages_that_no_member_holds_may_be_filtered(expression: str, is_overdue: bool | None) -> None:
+    pulling = running(subscriptions=[subscribed("T", expression)], PROP_CONSUME_TYPE="CONSUME_ACTIVELY")
+    servers = cluster(pulling)
+    servers.brokers["broker-a"].groups["G"].subscriptions["T"] = subscribed("T", expression)
+    servers.brokers["broker-a"].pulls["G", "T", 0] = 10
+    (queue,) = scan(servers).queues
+    assert (queue.verdict.why, queue.verdict.is_overdue) == (StuckReason.NOT_REPORTED, is_overdue)
+
+
 def test_only_the_queues_that_were_asked_for() -> None:
     servers = cluster(member(quiet_ms=120_000))
     assert scan(servers, "broker-a:1", older_than_ms=5_000).queues == ()

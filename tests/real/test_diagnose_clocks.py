@@ -91,7 +91,8 @@ def test_clocks_of_members(cluster: Cluster, rmqctl: Rmqctl) -> None:
         widths = [_width(clock) for clock in _clocks(busy, group).values()]
         assert max(widths) < 5_000, (group, widths)
     for group, probe in probes.items():
-        assert max(_width(clock) for clock in _clocks(probe, group).values()) <= 10, probe.groups
+        # 10 ms on a quiet machine.
+        assert max(_width(clock) for clock in _clocks(probe, group).values()) <= 100, probe.groups
     assert _codes(probes["Clock-B3s"], "Clock-B3s", "INFO") == {"CLK002"}
 
 

@@ -122,7 +122,6 @@ def test_a_sql_filter_is_shown_as_it_is(cluster: Cluster, rmqctl: Rmqctl) -> Non
     assert item["agrees"] is True
 
 
-@pytest.mark.smoke
 def test_configurations_that_differ_are_told_by_broker(cluster: Cluster, rmqctl: Rmqctl) -> None:
     for name, retries in (("broker-a", 3), ("broker-b", 5)):
         cluster.java.mqadmin(

@@ -88,7 +88,6 @@ def test_a_delivery_that_still_runs_has_no_result(cluster: Cluster, rmqctl: Rmqc
     assert result[0]["reasons"]["result"] == "RUNNING_OR_LOST"
 
 
-@pytest.mark.smoke
 def test_peek_shows_what_a_group_gets_next(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Peeked", queue_count=2, brokers=("broker-a",))
     cluster.java.produce("Peeked", 20, queue="broker-a:0")

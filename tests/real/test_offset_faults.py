@@ -21,11 +21,10 @@ from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation
 from rmqctl.model.receipt import ReceiptReport, Result, Who
-from rmqctl.protocol.codes import RequestCode
-from rmqctl.protocol.command import Command
-from tests.sandbox.peer import consumer_data, subscription
 
 from .harness.cluster import Cluster
+from .harness.conditions import wait_until
+from .harness.diagnose_case import another_jvm
 from .harness.jars import VERSIONS
 from .harness.rmqctl import Rmqctl
 
@@ -120,28 +119,41 @@ def test_nothing_is_changed_without_a_name_server(
     assert (done.exit_code, {item["result"] for item in done.document["items"]}) == (0, {"CONFIRMED"})
 
 
+@pytest.mark.timeout(300)
 def test_a_member_that_takes_no_notice_is_not_called_reset(
     breakable: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its process is stopped: it never pulls and never answers, and can commit its old offset when it continues."""
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
-    rmqctl = Rmqctl(breakable.namesrv)
-
-    async def scenario() -> Any:
-        async with Client([breakable.namesrv], timeout_s=30) as client:
-            beat = {
-                "clientID": "deaf@1",
-                "consumerDataSet": [consumer_data(_GROUP, subscription(_TOPIC))],
-                "producerDataSet": [],
-            }
-            command = Command(RequestCode.HEART_BEAT, body=json.dumps(beat).encode(), language="JAVA", version=485)
-            for address in breakable.addresses.values():
-                await client.ask(address, command)
-            words = ("--topic", _TOPIC, "--to-earliest", "--yes", "-o", "json", "--wait-stable", "14s")
-            return await asyncio.to_thread(rmqctl, "offset", "reset", _GROUP, *words)
-
-    result = asyncio.run(scenario())
-    # It never pulls and never answers: nothing shows that it goes on from there.
-    assert result.exit_code in (8, 9), result.stderr
-    document = result.document
-    assert document["route"] == ("CLIENT_PUSH" if breakable.version == "4.9.7" else "SERVER_SIDE")
-    assert "CONFIRMED" not in {item["result"] for item in document["items"]}
+    rmqctl, topic, group = Rmqctl(breakable.namesrv), "Frozen", "FrozenGroup"
+    words = ("offset", "reset", group, "--topic", topic, "--to-earliest", "--yes", "-o", "json")
+    breakable.create_topic(topic, queue_count=2, brokers=("broker-a",))
+    with another_jvm(breakable) as other:
+        # A client that heartbeats every second is now and then lost from sight while it stands still for the push.
+        breakable.java.consume("awake", group, topic, instance="awake", heartbeat=30_000)
+        frozen_id = other.consume("frozen", group, topic, instance="frozen")
+        wait_until(lambda: len(breakable.java.queues("awake", topic)) == len(other.queues("frozen", topic)) == 1, 60)
+        (held,) = other.queues("frozen", topic)
+        breakable.java.produce(topic, 40)
+        wait_until(lambda: int(breakable.java.call("consumed", id="awake")) == 20, 60)
+        wait_until(lambda: int(other.call("consumed", id="frozen")) == 20, 60)
+        wait_until(lambda: {row["lag"] for row in rmqctl.items("offset", "show", group, "--topic", topic)} == {0}, 60)
+        other.java.pause()
+        first = rmqctl(*words, "--wait-stable", "36s")
+        again = rmqctl(*words, "--queue", held)
+        is_listed = frozen_id in rmqctl("group", "members", group, "-o", "name").stdout
+        other.java.kill()
+    assert first.exit_code == 9, first.stderr + first.stdout
+    assert first.document["route"] == ("CLIENT_PUSH" if breakable.version == "4.9.7" else "SERVER_SIDE")
+    # After 120 s its broker removes it, and the other member takes over the queue.
+    if is_listed:
+        assert again.exit_code == 9, again.stderr + again.stdout
+        (said,) = [each["text"] for each in again.document["consequences"] if each["code"] == "MEMBERS_SILENT"]
+        assert f"{frozen_id} did not answer" in said
+        assert f"{topic}@{held}" in said
+    results = {f"{item['brokerName']}:{item['queueId']}": item for item in first.document["items"]}
+    assert (results[held]["result"], frozen_id in results[held]["note"]) == ("UNKNOWN", True), results
+    assert {item["result"] for queue, item in results.items() if queue != held} == {"CONFIRMED"}, results
+    # The other member takes over the queue where it was reset to.
+    breakable.java.wait_consumed("awake", 20 + 20 + 20)
+    breakable.java.stop("awake")

@@ -76,7 +76,6 @@ def test_an_offline_group_goes_where_it_is_sent_and_back(cluster: Cluster, rmqct
     cluster.java.stop("reset-offline-2")
 
 
-@pytest.mark.smoke
 def test_times_are_found_to_the_message(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("ResetTimes", queue_count=2, brokers=(_BROKER,))
     for number in range(6):

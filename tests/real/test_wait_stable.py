@@ -24,7 +24,7 @@ from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
-from rmqctl.rules.written_offsets import ResetOutcome, WrittenOffset
+from rmqctl.rules.written_offsets import HELD_MORE_S, PUSH_S, ResetOutcome, WrittenOffset
 from tests.repetition import repeating
 
 from .harness.cluster import Cluster
@@ -191,7 +191,7 @@ def pushing(cluster: Cluster) -> Iterator[Cluster]:
     switch("true")
 
 
-def test_plain_offsets_hold_offline_and_are_lost_online_and_pushes_take_ten_seconds(pushing: Cluster) -> None:
+def test_plain_offsets_hold_offline_and_are_lost_online_and_pushes_are_confirmed_late(pushing: Cluster) -> None:
     offline, online = (MessageQueue(topic, "broker-a", 0) for topic in ("StableOffline", "StableLost"))
     pushed = [MessageQueue("StablePush", "broker-b", queue_id) for queue_id in range(2)]
     queues = [offline, online, *pushed]
@@ -217,14 +217,12 @@ def test_plain_offsets_hold_offline_and_are_lost_online_and_pushes_take_ten_seco
         pushing.java.stop(consumer_id)
 
     assert (held.before.state, held.outcomes) == (GroupState.EMPTY, [ResetOutcome.CONFIRMED])
-    assert held.seconds < 2
     assert held.waited.last_sample is not None
     assert held.waited.last_sample.queues[offline].consumer_offset == 2900
     assert lost.outcomes == [ResetOutcome.LOST], lost.waited.verdicts
-    # A member stores its offsets 10 s after its start first; 6 s are waited for what becomes of them.
-    assert lost.seconds < 20
     assert push.outcomes == [ResetOutcome.CONFIRMED, ResetOutcome.CONFIRMED], push.waited.verdicts
-    assert 10 < push.seconds < 18
+    # A pull that was held since before could still move the offset until then.
+    assert push.seconds > PUSH_S + HELD_MORE_S
 
 
 def _store_over(address: str, commands: Sequence[Command], since_s: float, until_s: float) -> None:

@@ -155,14 +155,17 @@ async def _find_left(client: Client, plan: Plan, stored: Mapping[MessageQueue, i
     cluster = await client.cluster()
     connections = await ask_all(cluster.registered, lambda broker: fetch_placed_connections(client, broker, plan.group))
     through = {address: found for address, found in connections.ok.values() if found is not None}
+    unlisted = {broker.broker_name: error for broker, error in connections.failed.items()}
     infos = await fetch_running_infos(client, plan.group, through, only=ids)
     left: dict[int, RmqctlError] = {}
     for index, item in enumerate(plan.items):
         if item.cleaning is not None and item.cleaning.client_id is not None:
             client_id, head = item.cleaning.client_id, item.cleaning.head_offset
             info = infos.ok.get(client_id)
-            if client_id in infos.failed:
-                error = infos.failed[client_id]
+            error = infos.failed.get(client_id)
+            if info is None and error is None:
+                error = unlisted.get(item.mq.broker_name)  # which has the client connected, if it holds the queue
+            if error is not None:
                 left[index] = error.reworded(
                     f"{client_id} did not report whether it still has the message: {error.sentence}"
                 )

@@ -11,6 +11,7 @@ from rmqctl.admin.offsets.write import push_stored_offsets, reset_offset, store_
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.drift import is_there
+from rmqctl.changes.offsets.rules.reset import THERE_UNHEARD
 from rmqctl.changes.offsets.rules.route import is_cpp_only
 from rmqctl.changes.plan_parts import broker_of, new_id, write_batches
 from rmqctl.client.core import Client
@@ -89,9 +90,15 @@ class OffsetWriter:
             if index not in leave and is_there(item, self._checked.offsets.get(item.mq, item.before))
         ]
         for index in there:
-            item = self._outcomes.items[index]
+            item, is_unheard = self._outcomes.items[index], self._plan.items[index].mq in self._checked.unheard
+            # A member that moved past the target by itself has answered by that.
+            is_open = is_unheard and item.before == item.target and item.route is not Route.BROKER_WRITE
             self._outcomes.items[index] = replace(
-                item, result=Result.CONFIRMED, after=item.before, is_after_known=True, note="already at the target"
+                item,
+                result=Result.UNKNOWN if is_open else Result.CONFIRMED,
+                after=item.before,
+                is_after_known=True,
+                note=THERE_UNHEARD if is_open else "already at the target",
             )
         self._outcomes.settle(there)
         by_broker: dict[str, list[int]] = {}

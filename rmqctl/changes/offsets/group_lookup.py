@@ -27,7 +27,7 @@ from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
-from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.group_state import agreed, group_state, reason_of, unheard, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.rules.member_settings import both_ways, pulled_queues
 from rmqctl.text.words import counted, listed
@@ -233,6 +233,7 @@ def _situation(group: str, progress: GroupProgress, reading: GroupReading) -> Gr
         languages=frozenset(member.language for found in connected for member in found.members),
         unheard=tuple(sorted(reading.unheard)),
         unheard_reason=reason_of(reading.unheard.values()) if reading.unheard else None,
+        silent=tuple(unheard(reading.running.failed.items())),
     )
 
 

@@ -266,7 +266,8 @@ class Outcomes:
             cleaning = self._plan.items[index].cleaning
             by = (None, None) if cleaning is None else (cleaning.blocked_by, cleaning.client_id)
             if item.target is not None:
-                written.append(WrittenOffset(item.mq, item.route, item.before, item.target, *by))
+                is_unanswered = index in self.unanswered
+                written.append(WrittenOffset(item.mq, item.route, item.before, item.target, *by, is_unanswered))
         if wait_s is None:
             wait_s = _WAIT_S + push_quiet_s(written) + (_GO_MORE_S if self._has_go else 0.0)
         if not written or wait_s <= 0:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.offsets.rules.drift import is_unseen_yet
-from rmqctl.changes.offsets.rules.reset import TargetKind, new_item
-from rmqctl.changes.offsets.rules.route import describe_routes, require_one_way, require_resettable
+from rmqctl.changes.offsets.rules.reset import TargetKind, is_unheard, new_item
+from rmqctl.changes.offsets.rules.route import describe_routes, describe_silent, require_one_way, require_resettable
 from rmqctl.changes.offsets.rules.skips import describe_skips, goes_back
 from rmqctl.changes.plan_parts import (
     PlanReport,
@@ -100,6 +100,7 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
     left = Counter(each.choice.note for mq, each in looked_up.items() if mq not in planned)
     consequences = (
         *describe_routes(found.situation, routes),
+        *describe_silent(found.situation, [item.mq for item in seen if is_unheard(found.rows[item.mq])]),
         *describe_ahead(items, readable),
         *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),

@@ -42,7 +42,7 @@ def other_share(facts: GroupFacts) -> Iterator[Symptom]:
         surplus = sorted(mq for mq in held - due if mq.topic in snapshot.topics)
         if lacking or surplus:
             parts = [f"lacks {_queues(lacking)}"] * bool(lacking)
-            parts += [f"holds {_queues(surplus)} of other members"] * bool(surplus)
+            parts += [f"holds {_queues(surplus)} in excess"] * bool(surplus)
             yield Symptom(
                 f"{client_id} does not hold the share that {computed.strategy} assigns to it: "
                 f"it {' and '.join(parts)}.",

@@ -18,8 +18,10 @@ from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
     needs=(),
 )
 def silent(facts: GroupFacts) -> Iterator[Symptom]:
-    """Report the members that did not answer."""
+    """Report the members that did not answer, without those for which the deadline left no time."""
     for client_id, reason in facts.silent.items():
+        if client_id in facts.unasked:
+            continue
         yield Symptom(
             f"{client_id} does not report its state: what it consumes is unknown.",
             (Evidence("error", reason, client_id),),

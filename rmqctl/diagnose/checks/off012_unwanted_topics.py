@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.text.words import counted
 
 
 @check(
@@ -25,8 +26,10 @@ def unwanted_topics(facts: GroupFacts) -> Iterator[Symptom]:
     named = {*facts.wanted(), *facts.filtered()}
     for topic in sorted(facts.stored_topics - named):
         if not topic.startswith(RETRY_PREFIX):
+            count = facts.unwanted_counts.get(topic)
+            unread = "" if count is None else f": {counted(count, 'message', 'is')} unread there"
             yield Symptom(
-                f"Offsets are stored for {topic}, but no member subscribes to it.",
+                f"Offsets are stored for {topic}, but no member subscribes to it{unread}.",
                 tuple(Evidence("subscriptions", sorted(facts.wanted()), client_id) for client_id in facts.running),
                 command("offset", "show", facts.group, "--topic", topic),
                 topic,

@@ -1,38 +1,34 @@
-"""PRG002: messages are unread, and the member that holds the queue consumes none."""
+"""PRG002: messages are unread, and no member consumes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.rules.motions import by_topic_and_member
-from rmqctl.diagnose.rules.refusals import refused_filters
+from rmqctl.diagnose.rules.motions import by_topic_and_member, idle_motions
 from rmqctl.rules.stuck_queues import StuckReason
+from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
 
 @check(
     "PRG002",
     Severity.ERROR,
-    "a member holds queues but consumes no messages from them",
-    meaning="The member has no messages in flight and pulls none although some are unread. It is paused (suspend), "
-    "its pulls fail, or its pull thread is dead. No other member consumes the queues while it holds them. The finding "
-    "is only a WARNING while the member still pulls: a long pullInterval looks the same.",
-    advice="Resume the member, or restart it: its queues are assigned to the others. Its log shows pulls that fail.",
+    "messages are unread, and no member consumes them",
+    meaning="A member holds the queues but has had no messages in flight for more than 30 s plus its pullInterval. It "
+    "is paused (suspend), its pulls fail, or its pull thread is dead. No other member consumes the queues while it "
+    "holds them. If no member holds the queues, their offsets did not move for 30 s, and the first unread message is "
+    "older than 1 min. Members that pull by themselves do not report queues: one that commits its offsets less often "
+    "looks the same.",
+    advice="Resume the member, or restart it: its queues are assigned to the others. Its log shows pulls that fail. If "
+    "members pull by themselves, look in the application for a pull loop that has ended.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
-    may_pass=True,
 )
 def stalled(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for queues that are idle at both readings, not because of their filter or a broker that refuses pulls."""
-    refused = refused_filters(facts)
-    idle = [
-        each
-        for each in facts.motions
-        if _is_stalled(facts, each) and (each.mq.topic, each.mq.broker_name) not in refused
-    ]
+    """Look for queues that are idle for too long, not because of their filter or a broker that refuses pulls."""
+    idle = [each for each in idle_motions(facts, facts.motions) if each.verdict is not None and each.verdict.is_overdue]
     for (topic, client_id), motions in by_topic_and_member(idle).items():
-        unread = sum(each.watched.last.behind or 0 for each in motions)
         stopped = any(each.verdict is not None and each.verdict.why is StuckReason.NOT_PULLED for each in motions)
         is_orderly = any(each.watched.is_orderly for each in motions)
         fails = (
@@ -40,23 +36,30 @@ def stalled(facts: GroupFacts) -> Iterator[Symptom]:
         )
         why = "it no longer pulls" if stopped else fails
         yield Symptom(
-            f"{client_id} holds {counted(len(motions), 'queue')} of {topic} with {counted(unread, 'unread message')} "
-            f"but consumes none: {why}.",
-            tuple(Evidence("position", f"{each.mq} {each.watched.last.next_offset}", client_id) for each in motions),
+            f"{client_id} holds {_queues(motions)} but consumes none: {why}.",
+            _positions(motions, client_id),
             command("clean-expired", facts.group, "--topic", topic, "-o", "wide"),
             topic,
             key=f"{topic} {client_id}",
-            severity=Severity.ERROR if stopped else Severity.WARNING,
+        )
+    unheld: dict[str, list[QueueMotion]] = {}
+    for each in idle:
+        if each.client_id is None:
+            unheld.setdefault(each.mq.topic, []).append(each)
+    for topic, motions in unheld.items():
+        watched = short_duration(min(each.watched.for_ms for each in motions))
+        yield Symptom(
+            f"No member reports that it holds {_queues(motions)}, and no offset of these moved in {watched}.",
+            _positions(motions, "rmqctl"),
+            command("offset", "show", facts.group, "--topic", topic),
+            topic,
         )
 
 
-def _is_stalled(facts: GroupFacts, motion: QueueMotion) -> bool:
-    if motion.verdict is None or motion.verdict.why not in (StuckReason.PAUSED, StuckReason.NOT_PULLED):
-        return False
-    mq, config = motion.mq, facts.configs.get(motion.mq.broker_name)
-    is_refused = (
-        mq.broker_name in facts.closed_brokers.get(mq.topic, ())
-        or (config is not None and mq.topic in config.forbidden_topics)
-        or (config is not None and motion.client_id in facts.broadcasting and not config.consume_broadcast_enable)
-    )
-    return bool(motion.watched.last.behind) and not is_refused
+def _queues(motions: Sequence[QueueMotion]) -> str:
+    unread = sum(each.watched.last.behind or 0 for each in motions)
+    return f"{counted(len(motions), 'queue')} of {motions[0].mq.topic} with {counted(unread, 'unread message')}"
+
+
+def _positions(motions: Sequence[QueueMotion], reported_by: str) -> tuple[Evidence, ...]:
+    return tuple(Evidence("position", f"{each.mq} {each.watched.last.next_offset}", reported_by) for each in motions)

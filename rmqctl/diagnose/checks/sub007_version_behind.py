@@ -29,7 +29,8 @@ def version_behind(facts: GroupFacts) -> Iterator[Symptom]:
         old = {
             client_id: item
             for client_id, item in by_client.items()
-            if (started_ms := settings[client_id].started_at_ms) and item.version_ms < started_ms - _BEFORE_START_MS
+            # DefaultMQPullConsumer sends version 0 and has no filter of its own.
+            if (started_ms := settings[client_id].started_at_ms) and 0 < item.version_ms < started_ms - _BEFORE_START_MS
         }
         if old:
             yield Symptom(

@@ -9,6 +9,9 @@ from msgspec import Struct
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.stuck_queues import StuckReason
+
+from .refusals import refused_filters
 
 # A group that keeps up is up to 10 s behind by its stored offsets, because clients commit every 5 s.
 _LEAST_AGE_MS = 30_000
@@ -50,6 +53,59 @@ def shared_motions(facts: GroupFacts) -> list[QueueMotion]:
         for each in facts.motions
         if sharers and (each.client_id is None or each.client_id in sharers) and not facts.is_popped(each.mq)
     ]
+
+
+def idle_motions(facts: GroupFacts, motions: Iterable[QueueMotion]) -> list[QueueMotion]:
+    """Return the motions of queues with unread messages of which nothing is in flight, without an evident cause.
+
+    `is_overdue` of their verdicts says for which of them that lasts too long.
+    """
+    refused = refused_filters(facts)
+    unheld = _UNHELD if _judges_unheld(facts) else ()
+    subscribed = {*facts.wanted(), *facts.filtered()}
+
+    def may_be_consumed(mq: MessageQueue) -> bool:
+        # Only push consumers read retry topics (RTY006). Consumers that pull by themselves need no subscription; OFF012
+        # names topics that no member subscribes to any longer.
+        is_wanted = not subscribed or mq.topic in subscribed
+        return is_wanted and not mq.topic.startswith(RETRY_PREFIX) and not facts.is_popped(mq)
+
+    return [
+        each
+        for each in motions
+        if each.verdict is not None
+        and each.watched.last.behind
+        and (each.mq.topic, each.mq.broker_name) not in refused
+        and not _is_closed(facts, each)
+        and (each.verdict.why in _HELD_IDLE or (each.verdict.why in unheld and may_be_consumed(each.mq)))
+    ]
+
+
+_HELD_IDLE = (StuckReason.PAUSED, StuckReason.NOT_PULLED)
+_UNHELD = (StuckReason.NOT_ASSIGNED, StuckReason.NOT_REPORTED)
+
+
+def _is_closed(facts: GroupFacts, motion: QueueMotion) -> bool:
+    """Return whether the broker refuses the pulls of a queue, which other checks report."""
+    mq, config = motion.mq, facts.configs.get(motion.mq.broker_name)
+    return mq.broker_name in facts.closed_brokers.get(mq.topic, ()) or (
+        config is not None
+        and (
+            not config.consume_enable
+            or mq.topic in config.forbidden_topics
+            or (motion.client_id in facts.broadcasting and not config.consume_broadcast_enable)
+        )
+    )
+
+
+def _judges_unheld(facts: GroupFacts) -> bool:
+    """Return whether no unseen member can hold a queue, and members should; ALO003 reports it if every holder is known.
+
+    A member behind a proxy does not report its queues, and brokers that did not answer may see more members.
+    """
+    live = None if facts.snapshot is None else facts.snapshot.live
+    is_hidden = any(facts.proxied.values()) or (live is not None and bool(live.silent_brokers))
+    return bool(facts.sharers) and not facts.knows_holders and not is_hidden
 
 
 def motion_of_queues(motions: Iterable[QueueMotion]) -> dict[MessageQueue, QueueMotion]:

@@ -21,14 +21,15 @@ def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -
 def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...], Severity] | None:
     """Return in words how many messages wait without a member, where, and how bad that is; None without any.
 
-    Failed messages in a retry topic have been delivered before: alone, they are only a WARNING.
+    Failed messages in a retry topic have been delivered before: alone, they are only a WARNING. A retry topic of pops
+    also has messages that never failed: their member was killed.
     """
     counts = {topic.topic: topic.waiting_count for topic in facts.topics if topic.waiting_count}
     total = sum(counts.values())
     evidence = tuple(Evidence("waiting", count, topic) for topic, count in counts.items())
     if not total:
         return None
-    severity = Severity.WARNING if all(topic.startswith(RETRY_PREFIX) for topic in counts) else Severity.ERROR
+    severity = Severity.WARNING if set(counts) == {f"{RETRY_PREFIX}{facts.group}"} else Severity.ERROR
     return f"{counted(total, 'message')} {'waits' if total == 1 else 'wait'}", evidence, severity
 
 

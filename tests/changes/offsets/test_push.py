@@ -10,14 +10,14 @@ from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.decode import parse_receipt
 from rmqctl.changes.documents.encode import receipt_document
 from rmqctl.changes.offsets.rules.reset import TargetKind
-from rmqctl.cli.change.listings import receipt_listing
+from rmqctl.cli.change.listings import is_changing, receipt_listing
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from tests.admin.cluster import Cluster
+from tests.admin.cluster import Cluster, Group, held, running
 from tests.changes.change_case import (
     WRITES,
     apply,
@@ -33,7 +33,7 @@ from tests.changes.change_case import (
     stored,
     two_brokers,
 )
-from tests.scripted_peer import DROP, SILENCE, V4_9_7, Reply, refused
+from tests.scripted_peer import DROP, SILENCE, V4_9_7, V5_4_0, Reply, refused
 
 # Clients that are told
 
@@ -238,6 +238,31 @@ def test_a_wait_that_ends_without_word_claims_nothing() -> None:
     applied = apply(cluster, plan, wait_s=3)
     assert set(results(applied).values()) == {"UNKNOWN"}
     assert applied.exit_code == 9
+
+
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+def test_a_member_that_does_not_answer_is_named_and_may_hold_what_is_stored(version: int) -> None:
+    cluster = message_cluster(store(version=version, offsets={"T": {0: 60, 1: 60}}))
+    group = Group({"c2": refused(R.SYSTEM_ERROR, "silent")}, ("T",))
+    cluster.brokers["broker-a"].groups["G"] = group
+    group.members["c1"] = lambda _: running({("T", "broker-a", 0): held(commit=stored(cluster)[0])})
+    plan = planned(cluster, TargetKind.OFFSET, 20).plan
+    (said,) = [each.text for each in plan.consequences if each.code == "MEMBERS_SILENT"]
+    assert said.startswith("c2 did not answer, and may hold T@broker-a:1. ")
+    # Again, and nothing is left to write.
+    for notes in (
+        ("", "c2 did not report, and may hold the queue"),
+        ("already at the target", "its holder is unknown"),
+    ):
+        applied = apply(cluster, plan, wait_s=45)
+        assert list(results(applied).values()) == ["CONFIRMED", "UNKNOWN"]
+        assert applied.exit_code == 9
+        for item, note in zip(applied.receipt.items, notes, strict=True):
+            assert note in item.note
+        plan = planned(cluster, TargetKind.OFFSET, 20).plan
+        assert not is_changing(plan)
+    del group.members["c2"]
+    assert set(results(apply(cluster, plan)).values()) == {"CONFIRMED"}
 
 
 def test_members_that_leave_during_the_wait_leave_it_to_the_next_that_starts() -> None:

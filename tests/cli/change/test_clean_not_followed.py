@@ -73,6 +73,17 @@ def test_it_is_named_and_not_moved_again(
     assert (stored(sandbox), copies(sandbox)) == before
 
 
+@pytest.mark.parametrize(("is_silent", "code"), [(False, 0), (True, 9)])
+def test_an_offset_that_is_stored_already_is_not_confirmed_by_a_member_that_does_not_answer(
+    sandbox: ThreadedSandbox, capsys: Captured, is_silent: bool, code: int
+) -> None:
+    if is_silent:
+        sandbox.faults.answer(Q.GET_CONSUMER_RUNNING_INFO, R.SYSTEM_ERROR, count=None)
+    done = call(capsys, "offset", "reset", "G", "--topic", "T", "--to-current", "--yes", "-o", "json")
+    assert done.code == code, done.err
+    assert ("c1 did not answer" in done.out) == is_silent
+
+
 def test_rounds_count_only_what_they_sent_back(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     """The first run breaks off after the copies are stored: the round finds them, and moves the queues."""
     sandbox.faults.answer(Q.INVOKE_BROKER_TO_RESET_OFFSET, R.SYSTEM_ERROR, count=None)
@@ -85,19 +96,26 @@ def test_rounds_count_only_what_they_sent_back(sandbox: ThreadedSandbox, capsys:
     assert (line["returnedCount"], line["pendingCount"], copies(sandbox)) == (0, 2, before), watched.err
 
 
+@pytest.mark.parametrize("unasked", ["the client", "its broker"])
 def test_what_could_not_be_checked_is_not_out_of_date(
-    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unasked: str
 ) -> None:
-    """The command's own time is over before the client is asked."""
+    """The command's own time is over before the client is asked, or its broker whether it is connected."""
     saved = tmp_path / "plan.json"
     assert call(capsys, *CLEAN, "--plan", str(saved)).code == 10
-    fetch = apply.fetch_running_infos
+    fetch, error = apply.fetch_running_infos, NotAskedError("127.0.0.1:1", 3.0)
 
     async def too_late(*arguments: Any, **options: Any) -> Any:
         infos = await fetch(*arguments, **options)
-        return replace(infos, ok={}, failed=dict.fromkeys(infos.ok, NotAskedError("127.0.0.1:1", 3.0)))
+        return replace(infos, ok={}, failed=dict.fromkeys(infos.ok, error))
 
-    monkeypatch.setattr(apply, "fetch_running_infos", too_late)
+    async def unlisted(*_: Any) -> Any:
+        raise error
+
+    if unasked == "the client":
+        monkeypatch.setattr(apply, "fetch_running_infos", too_late)
+    else:
+        monkeypatch.setattr(apply, "fetch_placed_connections", unlisted)
     applied = call(capsys, "apply", str(saved), *NOW, "-o", "json")
     assert (applied.code, json.loads(applied.err)["name"]) == (6, "NOT_ASKED")
     assert copies(sandbox) == 0

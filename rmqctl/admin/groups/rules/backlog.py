@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from rmqctl.model.names import LMQ_PREFIX
+from rmqctl.model.names import LMQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.model.topic import TopicConfig
@@ -166,8 +166,8 @@ def find_leftovers(
 ) -> Iterator[tuple[str, int]]:
     """Yield the queues that a broker stores an offset for but does not have, by its topic configurations."""
     for topic, offsets in topics.items():
-        # Light queues are not topics in their own right.
-        if not topic.startswith(LMQ_PREFIX):
-            config = configs.get(topic)
+        config = configs.get(topic)
+        # Light queues are not topics in their own right. A retry topic can be newer than the configurations.
+        if not topic.startswith(LMQ_PREFIX) and not (config is None and topic.startswith(RETRY_PREFIX)):
             count = 0 if config is None else max(config.read_queue_count, config.write_queue_count)
             yield from ((topic, queue_id) for queue_id in offsets if queue_id >= count)

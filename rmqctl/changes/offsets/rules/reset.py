@@ -27,7 +27,7 @@ class TargetKind(StrEnum):
 
 
 IN_FLIGHT = "IN_FLIGHT"
-_THERE = "already at the target"
+_THERE, THERE_UNHEARD = "already at the target", "stored already; its holder is unknown"
 NONE_STORED = "RocketMQ cannot delete a single offset: -1 is stored, which brokers and clients treat as none"
 
 
@@ -193,7 +193,7 @@ def new_item(
         min_offset=row.min_offset or 0,
         max_offset=max_offset,
         first_store_time_ms=first_store_time_ms,
-        note=note or (_THERE if row.consumer_offset == target else ""),
+        note=note or _there(row, target, route),
         reasons=reasons,
         **effects,
     )
@@ -203,16 +203,27 @@ def item_today(item: PlanItem, row: QueueProgress, *, is_consumed: bool) -> Plan
     """Return an item of a saved plan with what it would do now."""
     effects, reasons = _effects(row, item.target, item.route, is_consumed=is_consumed)
     kept = {key: reason for key, reason in item.reasons.items() if key in ("target", "firstStoreTimestamp")}
-    note = "" if item.note == _THERE else item.note
+    note = "" if item.note in (_THERE, THERE_UNHEARD) else item.note
     return replace(
         item,
         before=row.consumer_offset,
         min_offset=row.min_offset,
         max_offset=row.max_offset,
-        note=note or (_THERE if row.consumer_offset == item.target else ""),
+        note=note or _there(row, item.target, item.route),
         reasons={**kept, **reasons},
         **effects,
     )
+
+
+def is_unheard(row: QueueProgress) -> bool:
+    """Tell whether a member that did not answer may hold the queue: it may not be where the broker says."""
+    return row.reasons.get("clientId") is Unknown.CLIENT_SILENT
+
+
+def _there(row: QueueProgress, target: int | None, route: Route) -> str:
+    if row.consumer_offset != target:
+        return ""
+    return THERE_UNHEARD if is_unheard(row) and route is not Route.BROKER_WRITE else _THERE
 
 
 def _effects(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -14,6 +14,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.words import listed
 
+MEMBERS_SILENT = "MEMBERS_SILENT"
+
 
 class GroupSituation(Struct, frozen=True):
     """The state of a group. None as `consume_type` or `message_model`: members differ or do not report it.
@@ -21,7 +23,7 @@ class GroupSituation(Struct, frozen=True):
     `languages` are those of its members; `unseen_reason` says why the group may have members although none is visible.
     `both_ways` are queues that one member pulls and another pops.
     `unheard` are brokers that did not answer, and `unheard_reason` says why: members there, if any, consume nothing
-    from the other brokers' queues.
+    from the other brokers' queues. `silent` says, in clauses, which members did not report what they hold.
     """
 
     group: str
@@ -34,6 +36,7 @@ class GroupSituation(Struct, frozen=True):
     languages: frozenset[str] = frozenset()
     unheard: tuple[str, ...] = ()
     unheard_reason: Unknown | None = None
+    silent: tuple[str, ...] = ()
 
 
 def require_resettable(situation: GroupSituation, *, assume_offline: bool, is_server_side: Collection[bool]) -> None:
@@ -96,6 +99,16 @@ def choose_route(situation: GroupSituation, *, assume_offline: bool, is_server_s
 def is_cpp_only(languages: Collection[str]) -> bool:
     """Tell whether all members read the body for C++ clients."""
     return set(languages) == {CPP}
+
+
+def describe_silent(situation: GroupSituation, queues: Collection[MessageQueue]) -> Iterator[Consequence]:
+    """Name the members that did not report what they hold, and the queues of a change that they may hold."""
+    if situation.silent and queues and situation.state is GroupState.ONLINE:
+        text = (
+            f"{' and '.join(situation.silent)}, and may hold {listed(sorted(queues))}. The change may stay unconfirmed "
+            "there until all members answer."
+        )
+        yield Consequence(MEMBERS_SILENT, text)
 
 
 def describe_routes(situation: GroupSituation, routes: Collection[Route]) -> tuple[Consequence, ...]:
