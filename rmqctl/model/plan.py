@@ -134,6 +134,7 @@ class PlanItem(Struct, frozen=True):
     When members have consumed past the stored offset, only bounds of the first two are known: `_min` and `_max`. For
     exact numbers, both bounds are the number itself. `cleaning` is what is sent back first, if anything.
     `awaits`: the queue is where it was before that write, and is brought back to `target` only once the write is seen.
+    `is_there`: the group was at the target when the plan was made, by what is stored and by the member that holds it.
     """
 
     mq: MessageQueue
@@ -154,6 +155,7 @@ class PlanItem(Struct, frozen=True):
     skipped_max: int | None = None
     cleaning: CleanStep | None = None
     awaits: AwaitedWrite | None = None
+    is_there: bool = False
 
     @property
     def reconsumed_bounds(self) -> tuple[int, int] | None:

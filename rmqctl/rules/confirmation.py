@@ -77,7 +77,9 @@ def judge(
     looks = [look for sample in samples if (look := _look(written.mq, sample)) is not None]
     if not looks:
         return WriteVerdict(ResetOutcome.UNKNOWN, "it was not sampled since")
-    last = looks[-1]
+    last, first = looks[-1], _look(written.mq, baseline) if baseline is not None else None
+    if first is not None and first.owner is not None and not first.owner.may_forget:
+        written = written._replace(position=first.owner.commit_offset)
     if last.stored is None:
         reason = last.queue.reasons.get("consumerOffset", "")
         return WriteVerdict(ResetOutcome.UNKNOWN, f"its broker does not report the offset ({reason})")
@@ -85,7 +87,6 @@ def judge(
         return _without_members(written, looks, was_online=was_online)
     if last.queue.is_popped:
         return _by_pops(written, looks)
-    first = _look(written.mq, baseline) if baseline is not None else None
     if any(look.owner is not None for look in looks):
         return _ByOwner(written, looks, first, quiet_s).verdict()
     return _by_broker(written, looks, quiet_s)
@@ -220,7 +221,6 @@ class _ByOwner:
         self._start_s = looks[0].at_s
         self._quiet_until_s = self._start_s + (quiet_s if written.route is Route.CLIENT_PUSH else 0.0)
         self._settles_at_s = self._quiet_until_s + (HELD_MORE_S if written.route is Route.CLIENT_PUSH else 0.0)
-        self._before = first.owner.commit_offset if first is not None and first.owner is not None else None
         # The end of the queue, where the group had consumed and stored all of it before the write.
         self._done_at = _done_at(first)
         # When each member was assigned the queue: by its first report, and by its reports before it can have moved.
@@ -355,7 +355,7 @@ class _ByOwner:
         return not must_consume(written, look.queue.max_offset)
 
     def _is_side(self, offset: int) -> bool:
-        return is_on_side(self._written, offset, self._before)
+        return is_on_side(self._written, offset)
 
     def _is_settled(self, look: _Look, position: int) -> bool:
         """Tell whether the stored offset fits the member's position, given that members are asked after brokers."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rmqctl.model.plan import ListenerBlock, Route
-from rmqctl.model.progress import Unknown
+from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import QueueSample
 from rmqctl.text.words import listed
@@ -50,7 +50,8 @@ class WrittenOffset(NamedTuple):
     """One offset that was written; `before` is the offset stored just before, None when none was stored.
 
     `blocked_by` is why its holder, the client `blocker`, may consume nothing although it moves: that it has moved is
-    then no proof that the group continues from there. `is_unanswered`: its broker may still store it.
+    then no proof that the group continues from there. `is_unanswered`: its broker may still store it. `position` is
+    where the member that held the queue was just before: up to 5 s ahead of what was stored. None is unknown.
     """
 
     mq: MessageQueue
@@ -60,6 +61,7 @@ class WrittenOffset(NamedTuple):
     blocked_by: ListenerBlock | None = None
     blocker: str | None = None
     is_unanswered: bool = False
+    position: int | None = None
 
 
 def must_consume(written: WrittenOffset, max_offset: int | None) -> bool:
@@ -81,7 +83,7 @@ def still_blocked(client_id: str, target: int, stored: int | None) -> str:
     return f"{said}, and {stored} is stored: stop it, and reset the queue to {target} before the next start"
 
 
-def is_free(queue: QueueSample) -> bool:
+def is_free(queue: QueueSample | QueueProgress) -> bool:
     """Tell whether no member holds a queue: all members answered, and none reports it."""
     return queue.reasons.get("clientId") in _FREE
 
@@ -104,12 +106,13 @@ def push_quiet_s(written: Collection[WrittenOffset]) -> float:
     return PUSH_S + NEXT_PUSH_S * (len(pushed) - 1) if pushed else 0.0
 
 
-def is_on_side(written: WrittenOffset, offset: int, before: int | None = None) -> bool:
+def is_on_side(written: WrittenOffset, offset: int) -> bool:
     """Tell whether an offset shows that a client moved to the target, and perhaps continued from there.
 
-    Where no offset was stored before, only the target itself shows it, unless `before` is known from elsewhere.
+    The member continues from its position, a new one from what was stored. Where neither is known, and where the target
+    is between both, only the target itself shows it.
     """
-    before = written.before if written.before is not None else before
-    if before is None:
+    before = [each for each in (written.before, written.position) if each is not None]
+    if offset == written.target or not before:
         return offset == written.target
-    return offset >= written.target and (written.target >= before or offset < before)
+    return offset > written.target and (written.target > max(before) or offset < min(before))

@@ -27,6 +27,11 @@ _N = ("-n", "127.0.0.1:9")
         (("explain", "206", "-o", ""), "Invalid output format ''.", "Use one of: table"),
         (("explain", "206", "--columns", "nmae"), "Unknown column 'nmae'.", "Did you mean name?"),
         (("explain", "206", "--columns", "zzz"), "Unknown column 'zzz'.", "Use one of: code, name, role"),
+        (
+            ("offset", "skip", "g", *_N, "--topic", "t", "--yes", "--columns", "reconsumed"),
+            "Unknown column 'reconsumed'.",
+            "That is a column of the plan",
+        ),
         (("explain", "206", "--columns", ""), "--columns requires at least one column.", None),
         (("explain", "206", "--columns", " , "), "--columns requires at least one column.", None),
         (("group", "list"), "No name server is given.", "Use -n HOST:9876, the variable NAMESRV_ADDR"),

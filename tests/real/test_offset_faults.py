@@ -148,12 +148,42 @@ def test_a_member_that_takes_no_notice_is_not_called_reset(
     # After 120 s its broker removes it, and the other member takes over the queue.
     if is_listed:
         assert again.exit_code == 9, again.stderr + again.stdout
-        (said,) = [each["text"] for each in again.document["consequences"] if each["code"] == "MEMBERS_SILENT"]
-        assert f"{frozen_id} did not answer" in said
-        assert f"{topic}@{held}" in said
+        (item,) = again.document["items"]
+        assert frozen_id in item["note"]
     results = {f"{item['brokerName']}:{item['queueId']}": item for item in first.document["items"]}
     assert (results[held]["result"], frozen_id in results[held]["note"]) == ("UNKNOWN", True), results
     assert {item["result"] for queue, item in results.items() if queue != held} == {"CONFIRMED"}, results
     # The other member takes over the queue where it was reset to.
     breakable.java.wait_consumed("awake", 20 + 20 + 20)
     breakable.java.stop("awake")
+
+
+@pytest.mark.timeout(300)
+def test_a_member_that_is_past_the_stored_offset_is_not_called_there(
+    breakable: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It commits 5 s later, or it is paused and has not followed a reset: the target is stored, and it is elsewhere."""
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    rmqctl, java, topic, group = Rmqctl(breakable.namesrv), breakable.java, "Ahead", "AheadGroup"
+    words = ("offset", "reset", group, "--topic", topic, "--yes", "-o", "json", "--to-offset")
+    breakable.create_topic(topic, queue_count=1, brokers=("broker-a",))
+    java.consume("ahead", group, topic, heartbeat=30_000)
+    java.produce(topic, 20)
+    java.wait_consumed("ahead", 20)
+    wait_until(lambda: {row["lag"] for row in rmqctl.items("offset", "show", group, "--topic", topic)} == {0}, 60)
+    java.produce(topic, 10)
+    java.wait_consumed("ahead", 30)
+    back = rmqctl(*words, "20")
+    assert (back.exit_code, {item["result"] for item in back.document["items"]}) == (0, {"CONFIRMED"}), back.stdout
+    java.wait_consumed("ahead", 40)
+    java.suspend("ahead")
+    java.produce(topic, 1)  # ends the pull that waits at the broker
+    java.wait_consumed("ahead", 41)
+    for _ in range(2):
+        paused = rmqctl(*words, "10", "--wait-stable", "15s")
+        assert paused.exit_code == 9, paused.stdout + paused.stderr
+    java.call("resume", id="ahead")
+    resumed = rmqctl(*words, "10")
+    assert resumed.exit_code == 0, resumed.stdout + resumed.stderr
+    java.wait_consumed("ahead", 41 + 21)
+    java.stop("ahead")

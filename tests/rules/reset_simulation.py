@@ -101,8 +101,8 @@ class Simulation:
 
     @property
     def is_forward(self) -> bool:
-        """Whether the target is not before the offset that was stored."""
-        return self.case.target >= self.case.before
+        """Whether the target is not before the position of the member."""
+        return self.case.target >= self.case.before + self.case.ahead
 
     @property
     def is_lost(self) -> bool:

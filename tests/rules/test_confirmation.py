@@ -358,7 +358,7 @@ _ROUTES = st.sampled_from([SERVER, SERVER, PUSH, WRITE])
 def cases(draw: st.DrawFn, *, disturbed: bool) -> Case:
     before = draw(st.integers(0, 20_000))
     rewind = draw(st.sampled_from([1, 10, 300, 5000, 20_000]))
-    target = draw(st.sampled_from([max(0, before - rewind), before, before + rewind]))
+    target = draw(st.sampled_from([max(0, before - rewind), before, before + 3, before + rewind]))
     ahead = draw(st.sampled_from([0, 0, 5, 700]))
     # A target past the end would never be reached.
     backlog = max(draw(st.sampled_from([0, 0, 50, 5000])), target - before - ahead)
@@ -400,7 +400,9 @@ def test_nothing_is_confirmed_that_is_lost_nor_the_other_way_round(
 ) -> None:
     verdict, world, _ = _watch(case, interval_s=pace_s, latency_s=latency_s, with_baseline=with_baseline)
 
-    if verdict.outcome is ResetOutcome.CONFIRMED:
+    # A member that was ahead of the stored offset unseen is not distinguishable from one that got that far since.
+    is_forward_by_store = (case.is_silent or not with_baseline) and case.target > case.before
+    if verdict.outcome is ResetOutcome.CONFIRMED and not is_forward_by_store:
         assert not world.is_lost, verdict.reason
     # A group that reads on without having been sent forward gets there as well, later.
     if verdict.outcome is ResetOutcome.LOST and not world.is_forward:

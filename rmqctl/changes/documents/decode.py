@@ -61,6 +61,7 @@ class _Item(Struct, frozen=True, rename="camel"):
     reconsumed_at_least: int | None = None
     cleaning: CleanStep | None = None
     awaits: AwaitedWrite | None = None
+    is_there: bool = False
     messages: tuple[ReturnReceipt, ...] = ()
 
     @property
@@ -140,7 +141,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
                 item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
                 item.first_store_timestamp, item.note, item.reasons,
                 item.reconsumed_min, item.reconsumed_max, item.skipped_min, item.skipped_max,
-                item.cleaning, item.awaits,
+                item.cleaning, item.awaits, item.is_there,
             )
         )  # fmt: skip
     return (

@@ -76,6 +76,7 @@ def _plan_item(item: PlanItem) -> dict[str, Any]:
         "note": item.note,
         "cleaning": msgspec.to_builtins(item.cleaning),
         "awaits": msgspec.to_builtins(item.awaits),
+        "isThere": item.is_there,
         "reasons": dict(item.reasons),
     }
 

@@ -11,7 +11,7 @@ from rmqctl.admin.offsets.write import push_stored_offsets, reset_offset, store_
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.drift import is_there
-from rmqctl.changes.offsets.rules.reset import THERE_UNHEARD
+from rmqctl.changes.offsets.rules.reset import THERE
 from rmqctl.changes.offsets.rules.route import is_cpp_only
 from rmqctl.changes.plan_parts import broker_of, new_id, write_batches
 from rmqctl.client.core import Client
@@ -87,18 +87,13 @@ class OffsetWriter:
         there = [
             index
             for index, item in enumerate(self._plan.items)
-            if index not in leave and is_there(item, self._checked.offsets.get(item.mq, item.before))
+            if index not in leave
+            and is_there(item, self._checked.offsets.get(item.mq, item.before), self._checked.places.get(item.mq, ()))
         ]
         for index in there:
-            item, is_unheard = self._outcomes.items[index], self._plan.items[index].mq in self._checked.unheard
-            # A member that moved past the target by itself has answered by that.
-            is_open = is_unheard and item.before == item.target and item.route is not Route.BROKER_WRITE
+            item = self._outcomes.items[index]
             self._outcomes.items[index] = replace(
-                item,
-                result=Result.UNKNOWN if is_open else Result.CONFIRMED,
-                after=item.before,
-                is_after_known=True,
-                note=THERE_UNHEARD if is_open else "already at the target",
+                item, result=Result.CONFIRMED, after=item.before, is_after_known=True, note=THERE
             )
         self._outcomes.settle(there)
         by_broker: dict[str, list[int]] = {}

@@ -18,7 +18,7 @@ from rmqctl.changes.offsets.rules.drift import (
     find_drift,
     is_seen,
 )
-from rmqctl.changes.offsets.rules.reset import is_unheard, item_today
+from rmqctl.changes.offsets.rules.reset import item_today
 from rmqctl.changes.offsets.rules.route import choose_route
 from rmqctl.changes.offsets.rules.skips import SKIPS, describe_skips
 from rmqctl.changes.plan_parts import broker_of, stale
@@ -38,8 +38,8 @@ class PlanCheck(Struct, frozen=True):
     """The current offsets of a plan's queues, None without one, and how far a running group has advanced since.
 
     `brokers` are the plan's; `is_server_side` says by name which of them move clients to an offset themselves. `today`
-    is the plan with what it would do now, for display only: the plan is applied as it was made. `unheard` are queues
-    that a member which did not answer may hold.
+    is the plan with what it would do now, for display only: the plan is applied as it was made. `places` are as in
+    FoundGroup.
     """
 
     offsets: Mapping[MessageQueue, int | None]
@@ -48,7 +48,7 @@ class PlanCheck(Struct, frozen=True):
     is_server_side: Mapping[str, bool]
     languages: frozenset[str]
     today: Plan
-    unheard: Collection[MessageQueue] = ()
+    places: Mapping[MessageQueue, Collection[int]] = {}
 
 
 async def find_planned(client: Client, plan: Plan) -> FoundGroup:
@@ -86,7 +86,7 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> PlanCheck:
         is_server_side=found.is_server_side,
         languages=found.situation.languages,
         today=_today(plan, found),
-        unheard={mq for mq, row in found.rows.items() if is_unheard(row)},
+        places=found.places,
     )
 
 
@@ -118,7 +118,9 @@ def _today(plan: Plan, found: FoundGroup) -> Plan:
     items = tuple(
         item
         if item.mq not in found.rows or item.route is Route.UNSEEN or _is_awaiting(item, found)
-        else item_today(item, found.rows[item.mq], is_consumed=found.is_consumed(item.mq.topic))
+        else item_today(
+            item, found.rows[item.mq], found.places.get(item.mq, ()), is_consumed=found.is_consumed(item.mq.topic)
+        )
         for item in plan.items
     )
     ahead = describe_ahead(items, [found.rows[item.mq] for item in items if item.mq in found.rows])

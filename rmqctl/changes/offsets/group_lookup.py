@@ -13,12 +13,12 @@ from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
 from rmqctl.admin.offsets.retry_topics import find_retry_topics
 from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all
-from rmqctl.changes.offsets.rules.route import GroupSituation
+from rmqctl.changes.offsets.rules.route import GroupSituation, is_unheard
 from rmqctl.changes.plan_parts import GROUPS, WAITING, not_read
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, NotFoundError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GO, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -30,6 +30,7 @@ from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unheard, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.rules.member_settings import both_ways, pulled_queues
+from rmqctl.rules.written_offsets import is_free
 from rmqctl.text.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"
@@ -42,6 +43,8 @@ class FoundGroup(Struct, frozen=True):
     queue whose offset could not be read is not in it. `unsettled` are brokers that did not report whether they reset by
     themselves. `filters` are the members' subscriptions, by topic; `unheard` are, in words, members that did not report
     theirs. `unreadable` counts the unread messages in queues that no consumer can read; a change leaves them alone.
+    `places` are, by queue, the offsets at which the group may be: the stored one, and that of each member that holds
+    the queue. Queues of which a member's position is unknown are not in it.
     """
 
     situation: GroupSituation
@@ -58,6 +61,7 @@ class FoundGroup(Struct, frozen=True):
     filters: Mapping[str, tuple[str, ...]]
     unheard: tuple[str, ...]
     unreadable: Mapping[MessageQueue, int] = {}
+    places: Mapping[MessageQueue, tuple[int, ...]] = {}
 
     def require_settings(self, broker_names: Iterable[str]) -> None:
         """Raise the error of a broker that did not report how it resets, if the group may have members."""
@@ -178,6 +182,7 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
         filters=_filters(reading),
         unheard=tuple(_unheard(reading)),
         unreadable=progress.unreadable,
+        places=dict(_places(progress, reading)),
     )
 
 
@@ -187,6 +192,23 @@ def _may_hold(client: Client, reading: GroupReading, name: str) -> bool:
         return True
     is_missing = isinstance(reading.failed_brokers.get(name), NotRegisteredError)
     return is_missing and any(may_hold(topic, name, client.expectation) for topic in reading.topics)
+
+
+def _places(progress: GroupProgress, reading: GroupReading) -> Iterator[tuple[MessageQueue, tuple[int, ...]]]:
+    # What a client reports that can forget its position may be the stored offset.
+    forgetful = {
+        member.client_id for found in reading.connections() for member in found.members if member.language == GO
+    }
+    for row in progress.rows:
+        held = [reading.running.ok[client_id].process_queues.get(row.mq) for client_id in row.client_ids]
+        positions = [None if each is None else each.commit_offset for each in held]
+        if row.consumer_offset is None:
+            continue
+        is_popped = row.reasons.get("inflight") is Unknown.POP and not is_unheard(row)  # the broker keeps the position
+        if is_popped or (not row.client_ids and is_free(row)):
+            yield row.mq, (row.consumer_offset,)
+        elif row.client_ids and forgetful.isdisjoint(row.client_ids) and None not in positions:
+            yield row.mq, (row.consumer_offset, *(each for each in positions if each is not None))
 
 
 def _unheard(reading: GroupReading) -> Iterator[str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.changes.offsets.rules.drift import is_unseen_yet
-from rmqctl.changes.offsets.rules.reset import TargetKind, is_unheard, new_item
+from rmqctl.changes.offsets.rules.reset import TargetKind, new_item
 from rmqctl.changes.offsets.rules.route import describe_routes, describe_silent, require_one_way, require_resettable
 from rmqctl.changes.offsets.rules.skips import describe_skips, goes_back
 from rmqctl.changes.plan_parts import (
@@ -61,8 +61,11 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
     the brokers' error when none of them answers.
     """
     request = await _readable(client, request)
+    began_s = client.clock.monotonic_s()
     found = await _find_group(client, group, request.topics)
     if request.with_retry:
+        # Members that do not answer are waited for twice.
+        client.deadline.extend(client.clock.monotonic_s() - began_s if found.situation.silent else 0.0)
         found, request = await _with_retry(client, found, request)
     rows = _chosen(found, request)
     readable = [
@@ -100,7 +103,7 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
     left = Counter(each.choice.note for mq, each in looked_up.items() if mq not in planned)
     consequences = (
         *describe_routes(found.situation, routes),
-        *describe_silent(found.situation, [item.mq for item in seen if is_unheard(found.rows[item.mq])]),
+        *describe_silent(found.situation, [found.rows[item.mq] for item in seen]),
         *describe_ahead(items, readable),
         *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
@@ -247,8 +250,8 @@ def _seen_items(
             continue
         each, route = looked_up[row.mq], route_of(row.mq.broker_name, found, request)
         item = new_item(
-            row, each.choice.target, route, note=each.note, first_store_time_ms=each.first_store_time_ms,
-            is_consumed=found.is_consumed(row.mq.topic),
+            row, each.choice.target, route, found.places.get(row.mq, ()), note=each.note,
+            first_store_time_ms=each.first_store_time_ms, is_consumed=found.is_consumed(row.mq.topic),
         )  # fmt: skip
         awaits = request.awaits.get(row.mq) if row.mq in found.offsets else None
         if awaits is not None and is_unseen_yet(awaits, request.given[row.mq], item.before, route):

@@ -31,9 +31,16 @@ def check_display(
     Raises RefusedError in a readonly context. Commands call this before they contact the cluster.
     """
     display = invocation.display
-    choose_columns(plan_columns if is_plan_only else receipt_columns, display)
     if is_plan_only:
+        choose_columns(plan_columns, display)
         return
+    try:
+        choose_columns(receipt_columns, display)
+    except UsageError as error:
+        unknown = set(display.columns).difference(column.key for column in receipt_columns)
+        if not unknown.issubset(column.key for column in plan_columns):
+            raise
+        raise error.reworded(error.sentence, hint="That is a column of the plan: use it with --dry-run.") from None
     invocation.require_writable()
     if display.conditions:
         raise UsageError(f"--where would also hide what is {done}.", hint="Use it with --dry-run.")

@@ -18,7 +18,6 @@ from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.groups.rules.names import require_no_system_group
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.offsets.rules.route import MEMBERS_SILENT
 from rmqctl.changes.offsets.rules.skips import require_no_skip
 from rmqctl.cli.files import new_file, write_file
 from rmqctl.cli.output.render import render
@@ -96,8 +95,6 @@ def confirm_and_apply(
         code = render(listing, display)
         if code == 0 and (planned.unseen is not None or plan.has_unknown):
             code = 8  # queues that no longer exist are named in the plan itself
-        if code == 0 and not consent.is_plan_only and any(each.code == MEMBERS_SILENT for each in plan.consequences):
-            code = 9  # it is stored already, and may still not be where the group is
         if consent.plan_path is not None and display.with_notes:
             note_to_stderr(f"Plan saved; nothing was changed. To apply it: rmqctl apply {printable(consent.plan_path)}")
         return code

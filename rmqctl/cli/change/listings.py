@@ -114,9 +114,7 @@ def _before_filters(plan: Plan) -> str:
 def is_changing(plan: Plan) -> bool:
     """Return whether a plan would write anything: a queue that is already at its target is not written."""
     return any(config.route is not Route.UNSEEN for config in plan.configs) or any(
-        item.route is Route.POP_ACK
-        or item.awaits is not None
-        or (item.before != item.target and item.route is not Route.UNSEEN)
+        item.route is Route.POP_ACK or item.awaits is not None or (not item.is_there and item.route is not Route.UNSEEN)
         for item in plan.items
     )
 

@@ -73,17 +73,6 @@ def test_it_is_named_and_not_moved_again(
     assert (stored(sandbox), copies(sandbox)) == before
 
 
-@pytest.mark.parametrize(("is_silent", "code"), [(False, 0), (True, 9)])
-def test_an_offset_that_is_stored_already_is_not_confirmed_by_a_member_that_does_not_answer(
-    sandbox: ThreadedSandbox, capsys: Captured, is_silent: bool, code: int
-) -> None:
-    if is_silent:
-        sandbox.faults.answer(Q.GET_CONSUMER_RUNNING_INFO, R.SYSTEM_ERROR, count=None)
-    done = call(capsys, "offset", "reset", "G", "--topic", "T", "--to-current", "--yes", "-o", "json")
-    assert done.code == code, done.err
-    assert ("c1 did not answer" in done.out) == is_silent
-
-
 def test_rounds_count_only_what_they_sent_back(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     """The first run breaks off after the copies are stored: the round finds them, and moves the queues."""
     sandbox.faults.answer(Q.INVOKE_BROKER_TO_RESET_OFFSET, R.SYSTEM_ERROR, count=None)

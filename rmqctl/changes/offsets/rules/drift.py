@@ -47,8 +47,8 @@ def find_drift(plan: Plan, now: CurrentState, *, strict: bool) -> list[str]:
     """Return a sentence for every change that invalidates the plan; an empty list when the plan is still valid.
 
     Queues of a running group advance: only a queue whose offset went back, or passed its target, is drift. A queue that
-    was to move to its end may be past it, and one that was to stay may have advanced; is_there() covers both. When the
-    group has no members, and with `strict`, any other offset is drift.
+    was to move to its end may be past it, and one that was to stay may have advanced. When the group has no members,
+    and with `strict`, any other offset is drift.
     """
     return [*_group_drift(plan, now), *_broker_drift(plan, now), *_queue_drift(plan, now, strict=strict)]
 
@@ -63,7 +63,7 @@ def count_moved(plan: Plan, now: CurrentState) -> ConsumedCount:
         and item.awaits is None
         and (after := now.offsets.get(item.mq)) is not None
         and after > item.before
-        and (item.before == item.target or (after != item.target and not is_there(item, after)))
+        and (item.before == item.target or not (after == item.target or _has_passed_end(item, after)))
     ]
     return ConsumedCount(sum(moves), len(moves))
 
@@ -154,7 +154,7 @@ def compared_times(plan: Plan, now: CurrentState) -> list[PlanItem]:
         item
         for item in plan.items
         if item.first_store_time_ms is not None
-        and item.before != item.target
+        and not item.is_there
         and item.mq in now.bounds
         and (target := item.target) is not None
         and now.bounds[item.mq][0] <= target < now.bounds[item.mq][1]
@@ -180,17 +180,29 @@ def is_unseen_yet(awaits: AwaitedWrite, before: int | None, now: int | None, rou
     return now > before and not is_seen(awaits, before, now)
 
 
-def is_there(item: PlanItem, after: int | None) -> bool:
-    """Tell whether nothing is left to write: the queue is at its target, or has advanced past it by itself."""
-    if item.awaits is not None:
+def is_there(item: PlanItem, stored: int | None, places: Collection[int] = ()) -> bool:
+    """Tell whether nothing is left to write: the group is at the target, or has advanced past it by itself.
+
+    `places` are all offsets at which it may be, as in FoundGroup: what is stored is not where a running group is. A
+    member commits its own position within 5 s, and one that is paused or hangs has not followed an earlier reset.
+    """
+    if item.awaits is not None or item.route is Route.UNSEEN:
         return False
     if item.route is Route.BROKER_WRITE:
-        return after == item.target
-    if item.route is Route.UNSEEN:
+        return stored == item.target
+    if item.target is None or not places:
         return False
-    if after is None or item.target is None:
+    return set(places) == {item.target} or (
+        min(places) >= item.target and (item.is_there or _has_passed_end(item, min(places)))
+    )
+
+
+def _has_passed_end(item: PlanItem, offset: int) -> bool:
+    """Tell whether a queue that was to move to its end has got there by itself."""
+    target = item.target
+    if target is None or target != item.max_offset or (item.before is not None and item.before > target):
         return False
-    return item.before == item.target or (item.target == item.max_offset and after >= item.target)
+    return offset >= target
 
 
 def _moved(item: PlanItem, after: int | None, *, strict: bool) -> str | None:
@@ -209,6 +221,6 @@ def _moved(item: PlanItem, after: int | None, *, strict: bool) -> str | None:
         return f"{said}."
     if before is not None and after < before:
         return f"{said}: it went back."
-    if target is not None and (before is None or before < target) and target < after and not is_there(item, after):
-        return f"{said}: it passed its target {target}."
-    return None
+    if target is None or (before is not None and before >= target) or after <= target or _has_passed_end(item, after):
+        return None
+    return f"{said}: it passed its target {target}."

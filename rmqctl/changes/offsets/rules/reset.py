@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from msgspec.structs import replace
 from rmqctl.model.plan import PlanItem, Route
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
+
+from .drift import is_there
 
 
 class TargetKind(StrEnum):
@@ -27,7 +30,7 @@ class TargetKind(StrEnum):
 
 
 IN_FLIGHT = "IN_FLIGHT"
-_THERE, THERE_UNHEARD = "already at the target", "stored already; its holder is unknown"
+THERE = "already at the target"
 NONE_STORED = "RocketMQ cannot delete a single offset: -1 is stored, which brokers and clients treat as none"
 
 
@@ -159,7 +162,7 @@ def find_effects(
         return ResetEffects(None, None, lost)
     had, gets = _within(before, min_offset, max_offset), _within(target, min_offset, max_offset)
     again, passed = max(0, had - gets), max(0, gets - had)
-    if ahead is None or before == target:  # nothing is written then, and members continue unchanged
+    if ahead is None:
         return ResetEffects(CountRange(again, again), CountRange(passed, passed), lost)
     pulled_to = max(had, _within(ahead.pulled_to, min_offset, max_offset))
     consumed_count = min(ahead.consumed_count, pulled_to - had)
@@ -174,56 +177,36 @@ def _within(offset: int, min_offset: int, max_offset: int) -> int:
 
 
 def new_item(
-    row: QueueProgress, target: int | None, route: Route, *, note: str, first_store_time_ms: int | None,
-    is_consumed: bool,
+    row: QueueProgress, target: int | None, route: Route, places: Collection[int], *, note: str,
+    first_store_time_ms: int | None, is_consumed: bool,
 ) -> PlanItem:  # fmt: skip
-    """Return the item of a queue. `is_consumed`: members may have messages of it."""
-    max_offset = row.max_offset or 0
-    effects, reasons = _effects(row, target, route, is_consumed=is_consumed)
-    if target is None:
-        reasons["target"] = "NONE_STORED"
+    """Return the item of a queue; `places` are as in FoundGroup. `is_consumed`: members may have messages of it."""
+    reasons = {} if target is not None else {"target": "NONE_STORED"}
     if first_store_time_ms is None:
-        is_end = target is None or target >= max_offset
+        is_end = target is None or target >= (row.max_offset or 0)
         reasons["firstStoreTimestamp"] = "NO_MESSAGE" if is_end else Unknown.NOT_REPORTED.value
-    return PlanItem(
-        mq=row.mq,
-        before=row.consumer_offset,
-        target=target,
-        route=route,
-        min_offset=row.min_offset or 0,
-        max_offset=max_offset,
-        first_store_time_ms=first_store_time_ms,
-        note=note or _there(row, target, route),
-        reasons=reasons,
-        **effects,
+    item = PlanItem(
+        row.mq, row.consumer_offset, target, route, first_store_time_ms=first_store_time_ms, note=note, reasons=reasons
     )
+    return item_today(item, row, places, is_consumed=is_consumed)
 
 
-def item_today(item: PlanItem, row: QueueProgress, *, is_consumed: bool) -> PlanItem:
-    """Return an item of a saved plan with what it would do now."""
-    effects, reasons = _effects(row, item.target, item.route, is_consumed=is_consumed)
+def item_today(item: PlanItem, row: QueueProgress, places: Collection[int], *, is_consumed: bool) -> PlanItem:
+    """Return an item with what it would do now: a new one, or one of a saved plan."""
+    is_at_target = is_there(item, row.consumer_offset, places)
+    effects, reasons = _effects(row, item.target, item.route, is_consumed=is_consumed and not is_at_target)
     kept = {key: reason for key, reason in item.reasons.items() if key in ("target", "firstStoreTimestamp")}
-    note = "" if item.note in (_THERE, THERE_UNHEARD) else item.note
+    note = "" if item.note == THERE else item.note
     return replace(
         item,
         before=row.consumer_offset,
-        min_offset=row.min_offset,
-        max_offset=row.max_offset,
-        note=note or _there(row, item.target, item.route),
+        min_offset=row.min_offset or 0,
+        max_offset=row.max_offset or 0,
+        note=note or (THERE if is_at_target else ""),
         reasons={**kept, **reasons},
+        is_there=is_at_target,
         **effects,
     )
-
-
-def is_unheard(row: QueueProgress) -> bool:
-    """Tell whether a member that did not answer may hold the queue: it may not be where the broker says."""
-    return row.reasons.get("clientId") is Unknown.CLIENT_SILENT
-
-
-def _there(row: QueueProgress, target: int | None, route: Route) -> str:
-    if row.consumer_offset != target:
-        return ""
-    return THERE_UNHEARD if is_unheard(row) and route is not Route.BROKER_WRITE else _THERE
 
 
 def _effects(

@@ -9,12 +9,10 @@ from msgspec import Struct
 from rmqctl.errors import RefusedError
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CPP, GO, GroupState
 from rmqctl.model.plan import Consequence, Route
-from rmqctl.model.progress import Unknown
+from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.words import listed
-
-MEMBERS_SILENT = "MEMBERS_SILENT"
 
 
 class GroupSituation(Struct, frozen=True):
@@ -101,14 +99,26 @@ def is_cpp_only(languages: Collection[str]) -> bool:
     return set(languages) == {CPP}
 
 
-def describe_silent(situation: GroupSituation, queues: Collection[MessageQueue]) -> Iterator[Consequence]:
-    """Name the members that did not report what they hold, and the queues of a change that they may hold."""
-    if situation.silent and queues and situation.state is GroupState.ONLINE:
-        text = (
-            f"{' and '.join(situation.silent)}, and may hold {listed(sorted(queues))}. The change may stay unconfirmed "
-            "there until all members answer."
+def is_unheard(row: QueueProgress) -> bool:
+    """Tell whether no other member reports the queue, and one that did not answer may hold it."""
+    return row.reasons.get("clientId") is Unknown.CLIENT_SILENT
+
+
+def describe_silent(situation: GroupSituation, rows: Collection[QueueProgress]) -> Iterator[Consequence]:
+    """Name the members that did not report what they hold, and what they can do to a change of these queues."""
+    if not situation.silent or situation.state is not GroupState.ONLINE:
+        return
+    unheard = sorted(row.mq for row in rows if is_unheard(row))
+    text = " and ".join(situation.silent)
+    if unheard:
+        text += f", and may hold {listed(unheard)}. The change may stay unconfirmed there until all members answer"
+    text += "."
+    if len(unheard) < len(rows):
+        text += (
+            " One that hangs can overwrite the offsets of queues that other members took over, for up to 5 s after it "
+            "continues."
         )
-        yield Consequence(MEMBERS_SILENT, text)
+    yield Consequence("MEMBERS_SILENT", text)
 
 
 def describe_routes(situation: GroupSituation, routes: Collection[Route]) -> tuple[Consequence, ...]:

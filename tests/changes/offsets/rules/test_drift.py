@@ -116,9 +116,9 @@ def test_a_target_that_was_gone_over_is_drift() -> None:
 
 
 def test_a_group_is_not_sent_back_where_the_plan_said_that_nothing_changes() -> None:
-    plan = _plan(target=50)
+    plan = _plan(items=(PlanItem(_MQ, 50, 50, Route.SERVER_SIDE, is_there=True),))
     assert _at(plan, 60) == []
-    assert is_there(plan.items[0], 60)
+    assert is_there(plan.items[0], 60, (60, 63))
     assert _at(plan, 60, strict=True) != []
 
 
@@ -127,10 +127,34 @@ def test_a_group_that_reached_the_end_by_itself_needs_nothing(after: int) -> Non
     item = PlanItem(_MQ, 90, 100, Route.SERVER_SIDE, 0, 100)
     plan = _plan(items=(item,))
     assert _at(plan, after) == []
-    assert is_there(item, after)
-    assert not is_there(item, 95)
+    assert is_there(item, after, (after, after + 7))
+    assert not is_there(item, 95, (95,))
+    # Stored past the end before the plan: the group did not get there by itself.
+    assert not is_there(replace(item, before=120), 120, (120,))
     # Of a queue that was to go elsewhere it is drift.
     assert _at(_plan(items=(replace(item, target=95),)), after) != []
+
+
+@pytest.mark.parametrize(
+    ("is_planned_there", "places", "is_at_target"),
+    [
+        (False, (50,), True),  # no member holds the queue
+        (False, (50, 50), True),
+        (False, (50, 60), False),  # the member's next commit is not due yet
+        (False, (50, 40), False),  # stored by hand, and soon overwritten
+        (False, (50, 50, 60), False),  # two members hold it
+        (False, (), False),  # its holder did not answer
+        (True, (50, 60), True),  # it went on by itself since
+        (True, (50, 40), False),
+        (True, (), False),
+    ],
+)
+@pytest.mark.parametrize("route", [Route.SERVER_SIDE, Route.CLIENT_PUSH])
+def test_what_is_stored_is_the_target_only_where_each_member_is_there(
+    is_planned_there: bool, places: tuple[int, ...], is_at_target: bool, route: Route
+) -> None:
+    item = PlanItem(_MQ, 50, 50, route, 0, 100, is_there=is_planned_there)
+    assert is_there(item, 50, places) is is_at_target
 
 
 def test_where_nobody_consumes_only_the_target_itself_needs_nothing() -> None:
@@ -255,10 +279,11 @@ def test_what_passes_never_does_the_opposite_of_what_was_planned(
     before: int | None, target: int, after: int | None
 ) -> None:
     """A plan that skips does not send back, one that sends back does not skip; --strict lets no change pass."""
-    plan = _plan(before=before, target=target)
+    item = PlanItem(_MQ, before, target, Route.SERVER_SIDE, is_there=before == target)
+    plan = _plan(items=(item,))
     if _at(plan, after, strict=True) == []:
         assert after == before
-    if _at(plan, after) == [] and before is not None and not is_there(plan.items[0], after):
+    if _at(plan, after) == [] and before is not None and not is_there(item, after, () if after is None else (after,)):
         assert after is not None
         assert (target >= before) <= (target >= after)
         assert (target < before) <= (target < after)

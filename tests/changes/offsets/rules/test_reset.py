@@ -215,8 +215,8 @@ _STUCK = MemberLead(410, 399, first_unfinished=10)
     [
         (0, (10, 409), (0, 0)),
         (5, (5, 404), (0, 0)),
-        # It stays where it is: nothing is written.
-        (10, (0, 0), (0, 0)),
+        # Members are sent back to what is stored.
+        (10, (0, 399), (0, 0)),
         (11, (0, 399), (1, 1)),
         (60, (0, 350), (1, 50)),
         (409, (0, 1), (1, 399)),
