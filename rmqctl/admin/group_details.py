@@ -12,7 +12,7 @@ from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs
 from rmqctl.admin.groups.letters import count_letters, sum_letters
 from rmqctl.admin.groups.members import broker_names
 from rmqctl.admin.groups.retry_places import fetch_retry_places
-from rmqctl.admin.groups.rules.backlog import count_unread
+from rmqctl.admin.groups.rules.backlog import count_unread, is_gone
 from rmqctl.admin.groups.tables import fetch_removed_queue_ends
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
@@ -22,7 +22,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, RunningInfo
-from rmqctl.model.names import LMQ_PREFIX, RETRY_PREFIX, dead_letter_topic
+from rmqctl.model.names import LMQ_PREFIX, dead_letter_topic
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -85,7 +85,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
     letters = sum_letters(dead.ok.values())
     (leftovers, cut, unwanted), places, letter_routes = await asyncio.gather(
-        _find_leftovers(client, group, brokers, stored.ok, reading.topics if not topics else None),
+        _find_leftovers(client, brokers, stored.ok, reading.topics if not topics else None),
         ask_all([group] if has_retries else [], lambda name: fetch_retry_places(client, name, brokers)),
         ask_all([dead_letter_topic(group)] if letters.has_topic else [], lambda topic: find_route(client, topic)),
     )
@@ -140,7 +140,6 @@ async def _fetch_stored(client: Client, group: str, broker: BrokerData) -> dict[
 
 async def _find_leftovers(
     client: Client,
-    group: str,
     brokers: Mapping[str, BrokerData],
     stored: Mapping[str, Mapping[MessageQueue, int]],
     read_topics: Collection[str] | None,
@@ -154,12 +153,7 @@ async def _find_leftovers(
     # Light queues are not topics, and have no route.
     topics = {mq.topic for mq in offsets if not mq.topic.startswith(LMQ_PREFIX)}
     routes = await ask_all(topics, client.route)
-    # Brokers create retry topics as they need them: one of this group can be newer than its route.
-    gone = {
-        topic
-        for topic, error in routes.failed.items()
-        if isinstance(error, NotFoundError) and not topic.startswith(f"{RETRY_PREFIX}{group}")
-    }
+    gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError) and is_gone(topic)}
     leftovers = {
         mq: offset
         for mq, offset in sorted(offsets.items())

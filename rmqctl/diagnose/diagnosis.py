@@ -28,11 +28,13 @@ from .clock_reading import measure_clocks
 from .facts import GroupFacts, QueueMotion
 from .finding import SEVERITIES, Check, Finding, Need, Severity
 from .group_facts import facts_of, with_rates
-from .rules.motions import idle_motions
+from .rules.motions import idle_motions, is_unsure
 from .second_reading import FirstReading, SecondReadings, first_reading, read_again
 
 # More would only queue up for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
+# How long a group is watched while queues may be idle: until most of them are decided, or until all of them are.
+_LONGEST_S, _FINAL_S = 32.0, 56.0
 
 
 class Diagnosis(Struct, frozen=True):
@@ -70,13 +72,14 @@ class DiagnosisRound(Struct, frozen=True):
 
 async def diagnose_groups(
     client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0,
-    is_probe: bool = False, proxies: Sequence[str] = (),
+    is_probe: bool = False, is_final: bool = False, proxies: Sequence[str] = (),
 ) -> DiagnosisRound:  # fmt: skip
     """Diagnose the groups that names and patterns select.
 
     `sample_s`: seconds to count arriving messages before groups with members are read again; 0 skips both.
-    `is_probe`: ask members until each clock is known to 5 ms, for 120 s at most. `proxies` are addresses to ask for
-    members that no broker sees.
+    `is_probe`: ask members until each clock is known to 5 ms, for 120 s at most. `is_final`: watch queues that no
+    member reports for almost a minute, until it is sure whether a member consumes them. `proxies` are addresses to ask
+    for members that no broker sees.
 
     Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.
     """
@@ -91,9 +94,13 @@ async def diagnose_groups(
 
         def open_queues(name: str, motions: Sequence[QueueMotion]) -> int:
             idle = idle_motions(by_group[name], motions)
-            return sum(each.verdict is not None and each.verdict.is_overdue is None for each in idle)
+            return sum(
+                each.verdict is not None and (each.verdict.is_overdue is None or (is_final and is_unsure(each)))
+                for each in idle
+            )
 
-        second = await read_again(client, firsts, topics, open_queues, at_once=_GROUPS_AT_ONCE)
+        longest_s = _FINAL_S if is_final else _LONGEST_S
+        second = await read_again(client, firsts, topics, open_queues, longest_s=longest_s, at_once=_GROUPS_AT_ONCE)
         every = [replace(facts, motions=second.motions.get(facts.group, facts.motions)) for facts in every]
     if Need.CLOCKS in wanted:
         readings = [first.details.reading for first in firsts]

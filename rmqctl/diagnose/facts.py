@@ -21,6 +21,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_state import agreed
+from rmqctl.rules.health.positions import Motion, PositionPair
 from rmqctl.rules.member_settings import (
     MemberSettings,
     broadcasts,
@@ -32,7 +33,7 @@ from rmqctl.rules.member_settings import (
 )
 from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.rules.retry_places import RetryPlace
-from rmqctl.rules.stuck_queues import Motion, PositionPair, StuckVerdict
+from rmqctl.rules.stuck_queues import StuckVerdict
 from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 
@@ -84,7 +85,8 @@ class QueueMotion(Struct, frozen=True):
     @property
     def is_served(self) -> bool:
         """Whether a member consumes the queue, however slowly."""
-        return not self.is_stuck and self.watched.motion not in (Motion.IDLES, Motion.UNHELD, Motion.UNKNOWN)
+        is_idle = self.watched.motion in (Motion.IDLES, Motion.UNHELD, Motion.UNKNOWN)
+        return not self.is_stuck and not is_idle and not (self.verdict is not None and self.verdict.is_overdue)
 
     @property
     def head_offset(self) -> int | None:

@@ -21,8 +21,8 @@ from rmqctl.text.words import counted
 
 from .facts import QueueMotion
 
-# Queues that may be idle for too long are read again at this interval, until 30 s after the first reading show it.
-_AGAIN_S, _LONGEST_S = 5.0, 32.0
+# Queues that may be idle for too long are read again at this interval.
+_AGAIN_S = 5.0
 
 
 class FirstReading(Struct, frozen=True):
@@ -51,12 +51,12 @@ def first_reading(client: Client, details: GroupDetails, began_s: float) -> Firs
 
 async def read_again(
     client: Client, readings: Sequence[FirstReading], topics: Sequence[str],
-    open_queues: Callable[[str, Sequence[QueueMotion]], int], *, at_once: int,
+    open_queues: Callable[[str, Sequence[QueueMotion]], int], *, longest_s: float, at_once: int,
 ) -> SecondReadings:  # fmt: skip
     """Read each group with members again. Groups without members are skipped: nothing can move there.
 
     `open_queues` returns, for a group and its motions, how many queues only a longer watch can judge. Such a group is
-    read until no such queue is left, for 32 s at most.
+    read until no such queue is left, for `longest_s` at most.
     """
     online = {
         each.details.progress.group: each for each in readings if each.details.progress.state is GroupState.ONLINE
@@ -64,7 +64,7 @@ async def read_again(
     answers = await ask_all(online, lambda name: _watch(client, name, online[name], topics), at_once=at_once)
     read, failed = dict(answers.ok), dict(answers.failed)
     motions = {name: _motions(online[name].look, *each) for name, each in read.items()}
-    until_s = max((each.look.ended_s for each in online.values()), default=0.0) + _LONGEST_S
+    until_s = max((each.look.ended_s for each in online.values()), default=0.0) + longest_s
     while unsure := {name: count for name in read if (count := open_queues(name, motions[name]))}:
         left_s = min(_AGAIN_S, until_s - client.clock.monotonic_s())
         if left_s <= 0:
@@ -76,7 +76,7 @@ async def read_again(
         failed |= answers.failed
         motions |= {name: _motions(online[name].look, *each) for name, each in answers.ok.items()}
     unknown = {
-        name: f"{counted(count, 'queue')} with unread messages did not move so far; use --for 2m to watch for longer"
+        name: f"{counted(count, 'queue')} with unread messages did not move so far; use --for 70s to watch for longer"
         for name, count in unsure.items()
     }
     unknown |= {name: f"the second reading failed: {error.sentence}" for name, error in failed.items()}

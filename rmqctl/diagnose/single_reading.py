@@ -10,16 +10,9 @@ from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.stats import ConsumeTimeSpan
+from rmqctl.rules.health.positions import Position, PositionPair
 from rmqctl.rules.holder_report import HolderReport, holder_of, report_of
-from rmqctl.rules.stuck_queues import (
-    Position,
-    PositionPair,
-    StuckFacts,
-    StuckReason,
-    StuckVerdict,
-    client_now_ms,
-    judge,
-)
+from rmqctl.rules.stuck_queues import StuckFacts, StuckReason, StuckVerdict, client_now_ms, judge
 
 from .facts import QueueMotion
 
@@ -65,7 +58,10 @@ def _verdict(
     if verdict.is_stuck:
         return replace(verdict, why=StuckReason.IN_HAND) if verdict.why is StuckReason.IN_CONSUMPTION else verdict
     held = watched.last.held
-    has_stopped = verdict.why is StuckReason.NOT_PULLED and held is not None and held.last_pull_at_ms is not None
+    # Prefetched messages have passed the filter.
+    has_stopped = verdict.why is StuckReason.NOT_POLLED or (
+        verdict.why is StuckReason.NOT_PULLED and held is not None and held.last_pull_at_ms is not None
+    )
     return verdict if verdict.is_overdue and (has_stopped or facts.is_wanted) and row.lag else None
 
 

@@ -204,7 +204,7 @@ async def _diagnose(
     failed: dict[_Place, RmqctlError] = {}
     for topics, groups in by_topics.items():
         try:
-            look = await diagnose_groups(client, groups, topics, checks, sample_s=_SAMPLE_S)
+            look = await diagnose_groups(client, groups, topics, checks, sample_s=_SAMPLE_S, is_final=True)
         except RmqctlError as error:
             failed |= {(group, topics): error for group in groups}
             continue

@@ -14,9 +14,10 @@ from rmqctl.errors import UsageError
 from rmqctl.model.group import ProcessQueueInfo, RunningInfo
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.health.positions import Position, PositionPair
 from rmqctl.rules.holder_report import HolderReport
 from rmqctl.rules.member_settings import MemberSettings, member_settings
-from rmqctl.rules.stuck_queues import Position, PositionPair, client_now_ms
+from rmqctl.rules.stuck_queues import client_now_ms
 
 
 class GroupScan(Struct, frozen=True):

@@ -27,6 +27,9 @@ from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.health.idle import may_wait_for_polls
+from rmqctl.rules.health.popped import Pops, pops_of
+from rmqctl.rules.health.positions import Motion, Position, PositionPair
 from rmqctl.rules.holder_report import Holder, HolderReport, holder_of, report_of
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.message_filters import sql92
@@ -34,17 +37,7 @@ from rmqctl.rules.message_filters.tags import has_tag
 from rmqctl.rules.pop_checkpoints import PopHindrance, PoppedRecord, is_popped_of
 from rmqctl.rules.progress import compute_progress
 from rmqctl.rules.retry_places import RetryHindrance, blocks_retries
-from rmqctl.rules.stuck_queues import (
-    DEFAULT_OLDER_THAN_MS,
-    Motion,
-    Position,
-    PositionPair,
-    StuckFacts,
-    StuckVerdict,
-    judge,
-    judge_popped,
-    needs_head,
-)
+from rmqctl.rules.stuck_queues import DEFAULT_OLDER_THAN_MS, StuckFacts, StuckVerdict, judge, judge_popped, needs_head
 
 from .group_looks import GroupScan, between_ms, look_at_group, now_of, watch
 from .member_threads import MemberThreads, fetch_member_threads
@@ -177,6 +170,9 @@ async def conclude_scans(
     pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
     queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
     lagging = _commits_late(last)
+    unheld = {mq: each for (mq, client_id), each in watched.items() if client_id is None}
+    has_moved = any(each.has_committed for each in unheld.values())
+    waits = has_moved and may_wait_for_polls(last.reading.running.ok.values())
     unknown: dict[int, GroupScan] = {}
     for (mq, client_id), each in watched.items():
         member = None if client_id is None else reports[client_id]
@@ -187,6 +183,8 @@ async def conclude_scans(
             client, last, mq, each, holder, filters, head, hindrances.get(mq.broker_name), types,
             can_pull=mq.broker_name not in closed, hides_pops=mq.broker_name in pops.hindrances,
             commits_filtered=client_id not in lagging,
+            waits_for_polls=waits,
+            pops=pops_of(mq, unheld, compared[mq, client_id].reading.running.ok, last.reading.running.ok),
         )  # fmt: skip
         verdict = judge(facts, older_than_ms)
         if each.motion is Motion.UNKNOWN and (verdict is None or verdict.is_stuck is None):
@@ -329,6 +327,8 @@ def _facts(
     can_pull: bool,
     hides_pops: bool,
     commits_filtered: bool,
+    pops: Pops,
+    waits_for_polls: bool | None,
 ) -> StuckFacts:
     row = last.rows[mq]
     message = None if head is None else head.message
@@ -339,6 +339,8 @@ def _facts(
         has_silent=bool(last.reading.running.failed),
         reports_queues=CONSUME_ACTIVELY not in types,
         is_pop=_pops(row, types),
+        pops=pops,
+        waits_for_polls=waits_for_polls,
         hides_pops=hides_pops,
         head_age_ms=_age_ms(client, row, watched.last, message),
         is_wanted=_is_wanted(filters, mq.topic, message),

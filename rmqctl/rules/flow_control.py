@@ -1,4 +1,4 @@
-"""Whether a queue may be pulled, or has reached a limit in flight (DefaultMQPushConsumerImpl.pullMessage)."""
+"""Whether a queue may be pulled or popped, or has reached a limit in flight (DefaultMQPushConsumerImpl)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
+
+from rmqctl.model.group import RunningInfo
+from rmqctl.model.queue import MessageQueue
 
 _MIB_BYTES = 1 << 20
 
@@ -71,18 +74,27 @@ def _share(limit: int, held_queue_count: int) -> int:
 
 def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
     """Return a client's limits from its properties; a missing one is the default of the Java client."""
-
-    def limit(name: str, default: int | None) -> int | None:
-        try:
-            value = int(properties.get(name, ""))
-        except ValueError:
-            return default
-        return value if value >= 0 else None
-
     return FlowLimits(
-        queue_count=limit("pullThresholdForQueue", 1000),
-        queue_mib=limit("pullThresholdSizeForQueue", 100),
-        span=limit("consumeConcurrentlyMaxSpan", 2000),
-        topic_count=limit("pullThresholdForTopic", None),
-        topic_mib=limit("pullThresholdSizeForTopic", None),
+        queue_count=_limit(properties, "pullThresholdForQueue", 1000),
+        queue_mib=_limit(properties, "pullThresholdSizeForQueue", 100),
+        span=_limit(properties, "consumeConcurrentlyMaxSpan", 2000),
+        topic_count=_limit(properties, "pullThresholdForTopic", None),
+        topic_mib=_limit(properties, "pullThresholdSizeForTopic", None),
     )
+
+
+def may_pop(info: RunningInfo, mq: MessageQueue) -> bool:
+    """Return whether a member may pop more from a queue that it pops from (popThresholdForQueue)."""
+    # Brokers assign all queues that they have of a topic together, as queue -1.
+    every = MessageQueue(mq.topic, mq.broker_name, -1)
+    count = info.pop_unacked.get(mq, info.pop_unacked.get(every, 0))
+    limit = _limit(info.properties, "popThresholdForQueue", 96)
+    return limit is None or count <= limit
+
+
+def _limit(properties: Mapping[str, str], name: str, default: int | None) -> int | None:
+    try:
+        value = int(properties.get(name, ""))
+    except ValueError:
+        return default
+    return value if value >= 0 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rmqctl.model.group import RunningInfo
+from rmqctl.model.group import CONSUME_ACTIVELY, RunningInfo
 from rmqctl.model.queue import MessageQueue
 
 from .flow_control import FlowLimits, flow_limits
@@ -19,7 +19,9 @@ class Holder(Struct, frozen=True):
     `busy_count` of its `thread_count` threads are in the listener, each with at most `batch_size` messages;
     `in_hand_count` messages of all its queues are in flight. `average_ms` is the topic's average time in the listener.
     `head_for_ms` is how long the listener has had the head, by the member's own report. `pull_interval_ms` is its pause
-    between two pulls of a queue; 0, the default of all clients, where it reports none.
+    between two pulls of a queue; 0, the default of all clients, where it reports none. `is_polled`: its application
+    polls (DefaultLitePullConsumer), so that it has prefetched its messages, but they are not in consumption. A poll
+    serves one queue: `polled_at_ms` is when it last took messages from any of them.
     """
 
     client_id: str
@@ -35,6 +37,15 @@ class Holder(Struct, frozen=True):
     head_for_ms: int | None = None
     limits: FlowLimits = FlowLimits()
     pull_interval_ms: int = 0
+    is_polled: bool = False
+    polled_at_ms: int | None = None
+
+    @property
+    def polled_ago_ms(self) -> int | None:
+        """How long ago its application last took messages from any queue."""
+        if self.now_ms is None or self.polled_at_ms is None:
+            return None
+        return max(0, self.now_ms - self.polled_at_ms)
 
     @property
     def listening_max(self) -> int | None:
@@ -61,6 +72,7 @@ class HolderReport(Struct, frozen=True):
     now_ms: int | None
     held_count: int
     in_hand_count: int
+    polled_at_ms: int | None = None
 
 
 def report_of(client_id: str, info: RunningInfo, now_ms: int | None) -> HolderReport:
@@ -74,6 +86,7 @@ def report_of(client_id: str, info: RunningInfo, now_ms: int | None) -> HolderRe
         now_ms=now_ms,
         held_count=len(held),
         in_hand_count=sum(each.in_hand_count for each in held),
+        polled_at_ms=max((at for each in held if (at := each.last_consume_at_ms) is not None), default=None),
     )
 
 
@@ -95,4 +108,6 @@ def holder_of(mq: MessageQueue, word: HolderReport, thread_count: int | None, bu
         head_for_ms=head_for_ms(info.notes, mq, info.process_queues[mq].head_offset),
         limits=word.limits,
         pull_interval_ms=max(0, word.settings.pull_interval_ms or 0),
+        is_polled=info.properties.get("PROP_CONSUME_TYPE") == CONSUME_ACTIVELY,
+        polled_at_ms=word.polled_at_ms,
     )

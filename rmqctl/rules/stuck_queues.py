@@ -6,10 +6,12 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
+from rmqctl.model.group import GroupState, RunningInfo
 
 from .flow_control import FlowControl, decide
-from .health.idle import PULL_OVERDUE_MS, idle_for_ms, is_abandoned, is_overdue
+from .health.idle import POLL_OVERDUE_MS, PULL_OVERDUE_MS, idle_for_ms, is_abandoned, is_overdue
+from .health.popped import Pops, is_pop_overdue
+from .health.positions import Motion, Position, PositionPair
 from .holder_report import Holder
 from .member_clock import written_times
 
@@ -18,17 +20,6 @@ DEFAULT_OLDER_THAN_MS = 60_000
 # If a client's messages usually take long, one is unusual from this multiple of the average on.
 _TIMES_AVERAGE = 3
 _MIB_BYTES = 1 << 20
-
-
-class Motion(StrEnum):
-    """What happened to a queue between two samples."""
-
-    DONE = "DONE"  # no messages are unread
-    MOVES = "MOVES"  # the group advanced
-    RESTS = "RESTS"  # the same message is in flight
-    IDLES = "IDLES"  # a member holds it but processes and pulls nothing, although messages are unread
-    UNHELD = "UNHELD"  # messages are unread, and no member reports that it holds the queue
-    UNKNOWN = "UNKNOWN"  # its holder did not answer at the first sample, or its end could not be read then
 
 
 class StuckReason(StrEnum):
@@ -43,6 +34,7 @@ class StuckReason(StrEnum):
     PULLS_REFUSED = "PULLS_REFUSED"
     FILTERED = "FILTERED"
     NOT_PULLED = "NOT_PULLED"
+    NOT_POLLED = "NOT_POLLED"
     MEMBER_SILENT = "MEMBER_SILENT"
     NOT_ASSIGNED = "NOT_ASSIGNED"
     NO_MEMBERS = "NO_MEMBERS"
@@ -61,101 +53,6 @@ class AgeSource(StrEnum):
     POPPED = "POPPED"  # the broker has recorded when it was popped
 
 
-class Position(Struct, frozen=True):
-    """A queue in one sample: as the broker stores it, and as the member that holds it reports it; None is unknown.
-
-    `is_heard`: the member answered. So without `held` it did not hold the queue.
-    """
-
-    consumer_offset: int | None
-    max_offset: int | None
-    held: ProcessQueueInfo | None = None
-    min_offset: int | None = None
-    pull_offset: int | None = None
-    is_heard: bool = True
-
-    @property
-    def commit_offset(self) -> int | None:
-        """The position of the member that holds the queue."""
-        return None if self.held is None else self.held.commit_offset
-
-    @property
-    def next_offset(self) -> int | None:
-        """The offset up to which all messages are consumed: the member's own, which it commits within 5 s."""
-        reported = (self.consumer_offset, self.commit_offset)
-        return max((offset for offset in reported if offset is not None), default=None)
-
-    @property
-    def behind(self) -> int | None:
-        """The number of messages from `next_offset` to the end; 0 in an empty queue, wherever a consumer starts."""
-        offset = self.next_offset
-        if offset is None and self.min_offset == self.max_offset:
-            offset = self.max_offset
-        return None if offset is None or self.max_offset is None else max(0, self.max_offset - offset)
-
-
-class PositionPair(Struct, frozen=True):
-    """Two samples of one queue and one holder, and the ms between them; `is_orderly` None: unknown."""
-
-    first: Position
-    last: Position
-    for_ms: int
-    is_orderly: bool | None = None
-
-    @property
-    def motion(self) -> Motion:
-        """What happened to the queue. When its end is unknown, messages count as unread."""
-        first, last = self.first, self.last
-        head = None if last.held is None else last.held.head_offset
-        if head is None and last.behind == 0:
-            return Motion.DONE
-        if last.held is None:
-            return Motion.MOVES if self.has_committed else Motion.UNHELD
-        if not first.is_heard:
-            return Motion.MOVES if self.has_committed else Motion.UNKNOWN
-        if head is not None:
-            is_same = first.held is not None and first.held.head_offset == head and not self._is_taken_again
-            return Motion.RESTS if is_same else Motion.MOVES
-        if first.held is None or first.held.head_offset is not None or self.advance:
-            return Motion.MOVES
-        if first.behind is None and last.behind is not None:
-            return Motion.UNKNOWN
-        # Messages that have just arrived may be in transit.
-        return Motion.MOVES if first.behind == 0 else Motion.IDLES
-
-    @property
-    def has_committed(self) -> bool:
-        """Whether the stored offset moved forward; not by a reset past the messages that its holder has in flight."""
-        before, after = self.first.consumer_offset, self.last.consumer_offset
-        head = None if self.last.held is None else self.last.held.head_offset
-        return before is not None and after is not None and before < after and (head is None or after <= head)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the first sample does not show the queue at the member that holds it at the last one."""
-        return self.last.held is not None and (self.first.held is None or self._is_taken_again)
-
-    @property
-    def rest_ms(self) -> int:
-        """The least time for which the same message was watched in flight."""
-        return self.for_ms if self.motion is Motion.RESTS else 0
-
-    @property
-    def advance(self) -> int | None:
-        """How many offsets the group advanced; below 0 after a reset, None when unknown."""
-        if self.first.next_offset is None or self.last.next_offset is None:
-            return None
-        return self.last.next_offset - self.first.next_offset
-
-    @property
-    def _is_taken_again(self) -> bool:
-        """Whether the member released the queue in between; never for orderly members, which keep renewing locks."""
-        first, last = self.first.held, self.last.held
-        if first is None or last is None or self.is_orderly is not False:
-            return False
-        return first.locked_at_ms != last.locked_at_ms
-
-
 class StuckFacts(Struct, frozen=True, kw_only=True):
     """Everything that is known about one queue.
 
@@ -163,7 +60,9 @@ class StuckFacts(Struct, frozen=True, kw_only=True):
     subscription. `commits_filtered`: the holder commits past messages that do not match; older Go clients and lite pull
     consumers do that only with the next message that matches. `can_pull`: the broker allows pulls (consumeEnable).
     `retry_hindrance` says why failed messages cannot be sent back, None where they can or that was not checked.
-    `is_pop`: members pop; `hides_pops`: the messages that the broker has delivered to them cannot be seen.
+    `waits_for_polls`: an application that polls may have served other queues meanwhile.
+    `is_pop`: members pop, as `pops` says; `hides_pops`: the messages that the broker has delivered to them cannot be
+    seen.
     """
 
     watched: PositionPair
@@ -171,7 +70,9 @@ class StuckFacts(Struct, frozen=True, kw_only=True):
     holder: Holder | None = None
     has_silent: bool = False
     reports_queues: bool = True
+    waits_for_polls: bool | None = False
     is_pop: bool = False
+    pops: Pops = Pops.UNKNOWN
     hides_pops: bool = False
     head_age_ms: int | None = None
     is_wanted: bool | None = None
@@ -184,8 +85,8 @@ class StuckVerdict(Struct, frozen=True):
     """`is_stuck`: a message has been in flight for too long; None when that is unknown. Ages are of the head in flight.
 
     `needs_time`: watching for longer would decide it. `flow_control` is the limit that blocks pulls of the queue.
-    `is_overdue`: nothing of the queue is in flight, for longer than a member that consumes it needs; None when only a
-    longer watch can show it.
+    `is_overdue`: nothing of the queue is in consumption, for longer than a member that consumes it needs; None when
+    only a longer watch can show it.
     """
 
     why: StuckReason
@@ -201,13 +102,16 @@ class StuckVerdict(Struct, frozen=True):
 def judge(facts: StuckFacts, older_than_ms: int | None) -> StuckVerdict | None:
     """Judge one queue; None when it is fine. `older_than_ms` defaults to 1 min or, if longer, 3 times the usual."""
     watched, motion = facts.watched, facts.watched.motion
-    if facts.is_pop and facts.hides_pops and watched.last.held is None:
-        return StuckVerdict(StuckReason.POP, is_stuck=None)
+    # Retry topics of a popping group are pulled.
+    if facts.is_pop and watched.last.held is None and (facts.hides_pops or motion is not Motion.DONE):
+        is_stuck = None if facts.hides_pops else False
+        # A member that did not answer may pop.
+        idle = False if facts.has_silent else is_pop_overdue(facts.pops, watched)
+        return StuckVerdict(StuckReason.POP, is_stuck, is_overdue=idle)
     if motion is Motion.DONE:
         return None
-    # Retry topics of a popping group are pulled.
-    if facts.is_pop and watched.last.held is None:
-        return StuckVerdict(StuckReason.POP, is_stuck=False)
+    if facts.holder is not None and facts.holder.is_polled and motion is not Motion.IDLES:
+        return _judge_polled(facts, facts.holder)
     if motion is Motion.UNHELD:
         return _judge_unheld(facts)
     if motion is Motion.IDLES:
@@ -238,6 +142,8 @@ def _judge_unheld(facts: StuckFacts) -> StuckVerdict:
     is_pulled = last.pull_offset is not None and pulled is not None and last.pull_offset > pulled
     is_passed = facts.is_wanted is False and _may_be_pulled(last)
     idle = False if is_pulled or is_passed else is_abandoned(facts.head_age_ms, facts.watched.for_ms)
+    if idle and facts.waits_for_polls is not False:
+        idle = None if facts.waits_for_polls is None else False
     if facts.reports_queues:
         return StuckVerdict(StuckReason.NOT_ASSIGNED, is_stuck=False, is_overdue=idle)
     return StuckVerdict(StuckReason.NOT_REPORTED, None, is_overdue=idle)
@@ -275,16 +181,36 @@ def _judge_idle(facts: StuckFacts) -> StuckVerdict:
     limit_ms = PULL_OVERDUE_MS + (0 if holder is None else holder.pull_interval_ms)
     if pull_age_ms is not None and pull_age_ms > limit_ms:
         return StuckVerdict(StuckReason.NOT_PULLED, is_stuck=False, is_overdue=True)
-    idle_ms = None
-    if held is not None and holder is not None:
-        idle_ms = idle_for_ms(holder.now_ms, held.last_consume_at_ms, facts.head_age_ms)
-    idle = is_overdue(idle_ms, facts.watched.for_ms, limit_ms)
+    if holder is not None and holder.is_polled:
+        # It has polled all that was delivered, and may commit later.
+        idle = False if facts.watched.last.is_delivered else _is_unpolled(facts, holder)
+    else:
+        idle_ms = None
+        if held is not None and holder is not None:
+            idle_ms = idle_for_ms(holder.now_ms, held.last_consume_at_ms, facts.head_age_ms)
+        idle = is_overdue(idle_ms, facts.watched.for_ms, limit_ms)
     # A member with nothing in flight passes a message that its filter leaves out as soon as its pull returns. The pull
     # may wait at the broker meanwhile: it returns at a new message only if that passes the filter.
     if facts.is_wanted is False and (not idle or (not facts.commits_filtered and _may_be_pulled(facts.watched.last))):
         return StuckVerdict(StuckReason.FILTERED, is_stuck=False)
     why = StuckReason.NOT_PULLED if pull_age_ms is None else StuckReason.PAUSED
     return StuckVerdict(why, is_stuck=False, is_overdue=idle)
+
+
+def _judge_polled(facts: StuckFacts, holder: Holder) -> StuckVerdict | None:
+    """Judge a queue of a member whose application polls: its messages are prefetched, and none is in consumption."""
+    is_unpolled = _is_unpolled(facts, holder)
+    if facts.watched.motion is Motion.MOVES and not is_unpolled:
+        return None
+    return StuckVerdict(StuckReason.NOT_POLLED, is_stuck=False, is_overdue=is_unpolled)
+
+
+def _is_unpolled(facts: StuckFacts, holder: Holder) -> bool | None:
+    """Return whether the application has taken messages of no queue for too long; None when that is unknown."""
+    limit_ms = POLL_OVERDUE_MS + holder.pull_interval_ms
+    if holder.polled_ago_ms is None or holder.polled_ago_ms <= limit_ms:
+        return None if holder.polled_ago_ms is None else False
+    return is_overdue(facts.head_age_ms, facts.watched.rest_ms, limit_ms)
 
 
 def _may_be_pulled(last: Position) -> bool:

@@ -347,3 +347,9 @@ def test_what_a_slave_lacks_is_not_known_of_its_broker() -> None:
     b.groups = {}
     members = _members(cluster)
     assert (members.state, members.unseen_reason) == (GroupState.UNKNOWN, Unknown.BROKER_UNREACHABLE)
+
+
+def test_offsets_of_a_retry_topic_that_is_newer_than_its_route_are_no_leftovers() -> None:
+    a, b = _brokers()
+    a.offsets["G"] |= {"gone": {0: 5}, "%RETRY%G": {0: 5}, "%RETRY%H": {0: 5}}
+    assert {mq.topic for mq in _details(Cluster(a, b)).leftovers} == {"gone"}

@@ -22,6 +22,7 @@ from tests.schemas import check_item
 from tests.scripted_peer import refused
 
 from .calls import Result, call
+from .scripted_server import Serve
 
 # What hangs in a scenario does so for good: a window may be short.
 QUICK = ("--for", "1s", "--older-than", "500ms")
@@ -195,3 +196,15 @@ def test_a_member_that_does_not_answer_the_first_look_is_not_judged_healthy() ->
     assert (listing.items[0]["isStuck"], listing.items[0]["reasons"]["isStuck"]) == (None, "WATCHED_TOO_SHORT")
     assert "did not answer before" in listing.items[0]["explanation"]
     assert ([each["what"] for each in listing.errors()], exit_code(found, 0)) == (["running info of one"], 8)
+
+
+@pytest.mark.parametrize("options", [{"PROP_CONSUME_TYPE": "CONSUME_ACTIVELY"}, {"messageModel": "BROADCASTING"}])
+def test_what_is_refused_whatever_is_found_is_refused_before_it_is_watched(
+    options: dict[str, str], capsys: pytest.CaptureFixture[str], serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(*_: object) -> None:
+        pytest.fail("the group was watched")
+
+    monkeypatch.setattr("rmqctl.observe.stuck_scan._wait", wait)
+    serve(cluster(member(5, properties=options)))
+    assert call(capsys, "clean-expired", "G", "--older-than", "1m", "--dry-run").code == 1

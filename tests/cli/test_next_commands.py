@@ -20,7 +20,7 @@ from tests.diagnose import test_checks, test_progress
 from tests.diagnose.groups import Change, at_a, both, healthy, idle, look, members, pulling, sick
 from tests.scripted_peer import SILENCE, refused
 
-from .calls import call
+from .calls import Result, call
 
 Captured = pytest.CaptureFixture[str]
 
@@ -60,7 +60,7 @@ SHOWS = {
     "OFF011": r"CONSUMER[^\n]*\nT +broker-a +0 +100 +75",
     "OFF012": r"U +broker-a +0 +10 +3 +7 .* -\n",
     "OFF013": "LAG",
-    "PRG002": r"NOT_PULLED .* has not pulled for 2m00s|PAUSED|T +broker-a +0 +100 +75 +25 .* -\n",
+    "PRG002": r"(?s)ERROR.* moved in |NOT_PULLED .* has not pulled for 2m00s|PAUSED|T +broker-a +0 +100 +75 +25 .* -\n",
     "OFF014": "around the offsets of G in T",
     "ORD001": "does not have the lock of 2 queues",
     "ORD002": "keeps the lock",
@@ -151,9 +151,19 @@ def _answering(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def _run(words: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """Run a next command; what a watch of a minute shows, one of half a second shows here."""
+    monkeypatch.setattr("rmqctl.rules.health.idle._LEAST_WATCH_MS", 100)
+    monkeypatch.setattr("rmqctl.rules.health.idle.POLL_OVERDUE_MS", 100)
+    monkeypatch.setattr("rmqctl.rules.health.idle._SURE_WATCH_MS", 100)
+    result = call(capsys, *shlex.split(words.replace("--for 70s", "--for 500ms"))[1:])
+    assert result.code in _LEADS_ON, (words, result)
+    return result
+
+
 @pytest.mark.parametrize(("what", "change", "expected"), _SITUATIONS, ids=[row[0] for row in _SITUATIONS])
 def test_the_next_command_shows_the_fact(
-    what: str, change: Change, expected: set[str], capsys: Captured, serve: Serve
+    what: str, change: Change, expected: set[str], capsys: Captured, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (diagnosis,) = look(sick(change), sample_s=2 if "PRG002" in expected else 0).diagnoses
     assert expected <= {each.code for each in diagnosis.findings}
@@ -163,16 +173,16 @@ def test_the_next_command_shows_the_fact(
         by_command.setdefault(finding.symptom.next_command or "", []).append(finding)
     serve(_answering(sick(change)))
     for words, findings in by_command.items():
-        result = call(capsys, *shlex.split(words)[1:])
-        assert result.code in _LEADS_ON, (words, result)
+        result = _run(words, capsys, monkeypatch)
         for finding in findings:
             assert re.search(SHOWS[finding.code], result.out + result.err), (finding.code, words, result)
 
 
 @pytest.mark.parametrize(("what", "facts", "expected"), test_progress.SICK, ids=[row[0] for row in test_progress.SICK])
 def test_the_next_command_can_be_run(
-    what: str, facts: Any, expected: set[tuple[str, str]], capsys: Captured, serve: Serve
-) -> None:
+    what: str, facts: Any, expected: set[tuple[str, str]], capsys: Captured, serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     serve(_answering(healthy()))
     commands = {
         symptom.next_command
@@ -181,8 +191,7 @@ def test_the_next_command_can_be_run(
         if symptom.next_command is not None
     }
     for words in commands:
-        result = call(capsys, *shlex.split(words)[1:])
-        assert result.code in _LEADS_ON, (words, result)
+        _run(words, capsys, monkeypatch)
 
 
 def test_the_status_of_an_unreadable_topic_names_the_brokers_own_permission(

@@ -23,11 +23,14 @@ def look(
     sample_s: float = 0,
     topics: Sequence[str] = (),
     proxies: Sequence[str] = (),
+    is_final: bool = False,
 ) -> DiagnosisRound:
     """Look once at groups of a scripted cluster."""
 
     async def question(client: Client) -> DiagnosisRound:
-        return await diagnose_groups(client, groups or ("G",), topics, checks, sample_s=sample_s, proxies=proxies)
+        return await diagnose_groups(
+            client, groups or ("G",), topics, checks, sample_s=sample_s, is_final=is_final, proxies=proxies
+        )
 
     return ask(cluster, question, open_ended=True)
 

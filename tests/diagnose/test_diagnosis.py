@@ -89,11 +89,19 @@ def test_what_could_not_be_seen_is_unknown_by_need(need: Need, found: object) ->
 
 
 def test_members_that_pull_by_themselves_are_watched_until_the_offset_moves_or_certainly_does_not() -> None:
-    idle = sick(pulling)
-    began_s = idle.clock.monotonic_s()
-    (found,) = look(idle, sample_s=2).diagnoses
-    assert [(each.code, each.severity, each.is_confirmed) for each in found.findings] == [("PRG002", "ERROR", True)]
-    assert idle.clock.monotonic_s() - began_s >= 30
+    for options, severity, least_s in (
+        ({"sample_s": 2}, "WARNING", 30),
+        ({"sample_s": 2, "is_final": True}, "ERROR", 55),
+        ({"sample_s": 70}, "ERROR", 70),
+    ):
+        idle = sick(pulling)
+        began_s = idle.clock.monotonic_s()
+        (found,) = look(idle, **options).diagnoses
+        assert [(each.code, each.severity, each.is_confirmed) for each in found.findings] == [
+            ("PRG002", severity, True)
+        ]
+        assert Need.MOTION not in found.unknown
+        assert least_s <= idle.clock.monotonic_s() - began_s < least_s + 10
 
     live = sick(pulling)
     began_s = live.clock.monotonic_s()

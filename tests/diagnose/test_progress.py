@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rmqctl.diagnose.diagnosis import diagnose
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
+from rmqctl.diagnose.rules.motions import idle_motions
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.model.group import (
     BROADCASTING,
@@ -26,9 +27,11 @@ from rmqctl.model.group import (
 )
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.health.positions import Position, PositionPair
 from rmqctl.rules.holder_report import Holder
 from rmqctl.rules.progress import compute_progress
-from rmqctl.rules.stuck_queues import AgeSource, Position, PositionPair, StuckFacts, StuckReason, StuckVerdict, judge
+from rmqctl.rules.retry_places import RetryPlace
+from rmqctl.rules.stuck_queues import AgeSource, StuckFacts, StuckReason, StuckVerdict, judge
 
 _NOW_MS = 1_795_238_200_000
 _HOUR_MS = 3_600_000
@@ -120,11 +123,14 @@ def _found(facts: GroupFacts) -> set[tuple[str, str]]:
 
 _STUCK = StuckVerdict(StuckReason.IN_CONSUMPTION, True, 2 * _MINUTE_MS, 3 * _MINUTE_MS, AgeSource.LAST_CONSUMED)
 _UNDECIDED = StuckVerdict(StuckReason.IN_CONSUMPTION, None, 2_000, None, AgeSource.WATCHED, needs_time=True)
-_PAUSED, _NOT_PULLED, _UNHELD = (
+_PAUSED, _NOT_PULLED, _NOT_POLLED, _UNHELD, _UNPOPPED = (
     StuckVerdict(why, False, is_overdue=True)
-    for why in (StuckReason.PAUSED, StuckReason.NOT_PULLED, StuckReason.NOT_REPORTED)
-)
+    for why in (
+        StuckReason.PAUSED, StuckReason.NOT_PULLED, StuckReason.NOT_POLLED, StuckReason.NOT_REPORTED, StuckReason.POP,
+    )
+)  # fmt: skip
 _IDLE = _at(_held(40), 100)
+_UNCOMMITTED = _at(_held(None, 0, 100), 100)
 
 
 def _filtered(head_age_ms: int, *, pulled_ms: int = _NOW_MS, last_ms: int = _HOUR_MS) -> QueueMotion:
@@ -138,10 +144,10 @@ def _filtered(head_age_ms: int, *, pulled_ms: int = _NOW_MS, last_ms: int = _HOU
     return _motion(watched.first, watched.last, judge(facts, None))
 
 
-def _unheld(verdict: StuckVerdict = _UNHELD, mq: MessageQueue = _A0) -> QueueMotion:
+def _unheld(verdict: StuckVerdict = _UNHELD, mq: MessageQueue = _A0, *, for_ms: int = 60_000) -> QueueMotion:
     """Return a queue with unread messages that no member reports, and whose offset did not move."""
     position = _at(None, 100, 40)
-    return _motion(position, position, verdict, mq=mq, client_id=None)
+    return QueueMotion(mq, None, PositionPair(position, position, for_ms, False), for_ms, verdict)
 
 
 _CAST = {"c1": _info(messageModel=BROADCASTING)}
@@ -168,6 +174,26 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     (
         "the same without a subscription",
         _facts(_unheld(), running={"c1": _info(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")}),
+        {("PRG002", "ERROR")},
+    ),
+    (
+        "members that pull by themselves did not commit for half a minute",
+        _facts(_unheld(for_ms=32_000), running=_PULLING),
+        {("PRG002", "WARNING")},
+    ),
+    (
+        "an application no longer polls what its member has prefetched",
+        _facts(_resting(_NOT_POLLED), running=_PULLING),
+        {("PRG002", "ERROR")},
+    ),
+    (
+        "the same before the first commit",
+        _facts(_motion(_UNCOMMITTED, _UNCOMMITTED, _NOT_POLLED), running=_PULLING),
+        {("PRG002", "ERROR")},
+    ),
+    (
+        "members no longer pop",
+        _facts(_unheld(_UNPOPPED, for_ms=32_000), running={"c1": replace(_info(), pop_unacked={_A0: 0})}),
         {("PRG002", "ERROR")},
     ),
     ("no longer pulled", _facts(_motion(_IDLE, _IDLE, _NOT_PULLED)), {("PRG002", "ERROR")}),
@@ -306,6 +332,17 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
     ("members that pull by themselves read no retry topic", _facts(
         _unheld(mq=MessageQueue("%RETRY%G", "broker-a", 0)), running=_PULLING
     )),
+    ("an application that polls slowly", _facts(
+        _resting(replace(_NOT_POLLED, is_overdue=False)), running=_PULLING
+    )),
+    ("members that pop", _facts(
+        _unheld(replace(_UNPOPPED, is_overdue=False)), running={"c1": replace(_info(), pop_unacked={_A0: 0})}
+    )),
+    ("members may pop behind a proxy", _facts(
+        _unheld(_UNPOPPED), running={"c1": replace(_info(), pop_unacked={_A0: 0})}, proxied={
+            "px:1": GroupConnections((Member("c9", "192.0.2.1:1", "JAVA", 1),), "", "", "", {})
+        }
+    )),
     ("a popped queue, and members that pull", _facts(
         _unheld(), running={**_PULLING, "c2": replace(_info(), pop_unacked={_A0: 0})}
     )),
@@ -404,6 +441,50 @@ def test_a_slow_group_has_its_true_rates() -> None:
     (finding,) = diagnose(_facts(_slow(), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)), PROGRESS).findings
     assert "receives 0.1 msg/s, but the group consumes 0.025 msg/s" in finding.sentence
     assert [fact.value for fact in finding.symptom.evidence[:2]] == [0.1, 0.025]
+
+
+def test_a_queue_whose_pops_cannot_be_judged_is_open() -> None:
+    open_pops = _unheld(replace(_UNPOPPED, is_overdue=None))
+    popping = {"c1": replace(_info(), pop_unacked={_A0: 200})}
+    assert idle_motions(_facts(open_pops, running=popping), [open_pops]) == [open_pops]
+    assert not {code for code, _ in _found(_facts(open_pops, running=popping))} - {"OFF006"}
+
+
+_CASTS_TOO = {"c1": _info(), "c2": _info(messageModel=BROADCASTING)}
+_POPS_TOO = {"c1": _info(), "c2": replace(_info(), pop_unacked={_A1: 0})}
+_LITE, _CPP = (
+    {"broker-a": GroupConnections(members, consume_type, CLUSTERING, "", {})}
+    for members, consume_type in (
+        ((), "CONSUME_ACTIVELY"),
+        (tuple(Member(f"c{lang}", "192.0.2.1:1", lang, 1) for lang in ("JAVA", "CPP")), "CONSUME_PASSIVELY"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "is_offered"),
+    [
+        ("push consumers", {}, True),
+        ("a lite pull consumer beside it", {"running": {"c1": _info(), "c2": _PULLING["c1"]}}, False),
+        ("a lite pull consumer at a broker", {"connections": _LITE}, False),
+        (
+            "a member that broadcasts beside it",
+            {"running": _CASTS_TOO},
+            False,
+        ),
+        (
+            "a member that pops beside it",
+            {"running": _POPS_TOO},
+            False,
+        ),
+        ("members of several languages", {"connections": _CPP}, False),
+        ("the broker stores no retries", {"retry_places": {"broker-a": RetryPlace(is_writable=False)}}, False),
+    ],
+)
+def test_cleaning_is_offered_only_where_it_is_not_refused(what: str, more: dict[str, Any], is_offered: bool) -> None:
+    findings = diagnose(_facts(_resting(_STUCK), **more), PROGRESS).findings
+    (found,) = (each for each in findings if each.code == "PRG001")
+    assert ("--dry-run" in (found.symptom.next_command or "")) is is_offered, what
 
 
 @pytest.mark.parametrize("is_exhausted", [False, True])

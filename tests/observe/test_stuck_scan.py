@@ -56,7 +56,7 @@ def scan(cluster: Cluster, *queues: str, **options: Any) -> StuckScan:
     async def main() -> StuckScan:
         async with cluster.client(open_ended=True) as client:
             choices = [parse_queue_choice(text) for text in queues]
-            asked = scan_group(client, "G", ["T"], choices, window_s=5.0, **options)
+            asked = scan_group(client, "G", ["T"], choices, **{"window_s": 5.0, **options})
             return await passing(cluster.clock, asked)
 
     return run(main())
@@ -242,6 +242,16 @@ def test_a_member_that_pulls_by_itself_may_hold_what_no_member_reports() -> None
     assert [each.verdict.why for each in scan(cluster(lite)).queues] == [StuckReason.NOT_REPORTED]
 
 
+@pytest.mark.parametrize(("options", "is_overdue"), [({"pullThresholdForAll": "10000"}, False), ({}, True)])
+def test_an_application_that_polls_serves_one_queue_after_another(options: dict[str, str], is_overdue: bool) -> None:
+    servers = cluster(running(PROP_CONSUME_TYPE="CONSUME_ACTIVELY", **options))
+    stored = servers.brokers["broker-a"].offsets["G"]["T"]
+    stored[1] = 5
+    servers.clock.call_later(10, lambda: stored.update({1: 8}))
+    (waiting,) = (each for each in scan(servers, window_s=32.0).queues if each.progress.mq.queue_id == 0)
+    assert (waiting.verdict.why, waiting.verdict.is_overdue) == (StuckReason.NOT_REPORTED, is_overdue)
+
+
 @pytest.mark.parametrize(("language", "why"), [("JAVA", StuckReason.PAUSED), ("GO", StuckReason.FILTERED)])
 def test_a_member_that_does_not_pass_a_message_that_its_filter_leaves_out(language: str, why: StuckReason) -> None:
     servers = cluster(member(None, quiet_ms=120_000, subscriptions=[subscribed("T", "A")]))
@@ -268,6 +278,20 @@ def test_messages_that_no_member_holds_may_be_filtered(expression: str, is_overd
     servers.brokers["broker-a"].pulls["G", "T", 0] = 10
     (queue,) = scan(servers).queues
     assert (queue.verdict.why, queue.verdict.is_overdue) == (StuckReason.NOT_REPORTED, is_overdue)
+
+
+def test_what_an_application_has_not_polled_is_not_stuck() -> None:
+    polling = member(5, quiet_ms=120_000, properties={"PROP_CONSUME_TYPE": "CONSUME_ACTIVELY"})
+    (queue,) = scan(cluster(polling)).queues
+    assert (queue.verdict.why, queue.verdict.is_stuck) == (StuckReason.NOT_POLLED, False)
+    assert queue.verdict.is_overdue is True
+
+
+@pytest.mark.parametrize(("count", "is_overdue"), [(0, True), (97, None)])
+def test_a_member_that_pops_nothing_for_long(count: int, is_overdue: bool | None) -> None:
+    popping = running(pops={("T", "broker-a", -1): count}, subscriptions=[subscribed("T")])
+    (queue,) = scan(cluster(popping), window_s=32.0).queues
+    assert (queue.verdict.why, queue.verdict.is_overdue) == (StuckReason.POP, is_overdue)
 
 
 def test_only_the_queues_that_were_asked_for() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.model.group import GroupState
-from rmqctl.rules.health.idle import idle_for_ms, is_abandoned, is_overdue
-from rmqctl.rules.stuck_queues import PositionPair
+from rmqctl.model.group import GroupState, RunningInfo
+from rmqctl.rules.health.idle import idle_for_ms, is_abandoned, is_overdue, may_wait_for_polls
+from rmqctl.rules.health.positions import PositionPair
 
 from .test_stuck_queues import HOLDER, OVERDUE, UNHELD, judged, long_idle, position, watched
 
@@ -61,6 +61,25 @@ def test_a_queue_without_a_holder_is_abandoned_after_a_long_watch(
     assert is_abandoned(head_age_ms, watched_ms) is expected, what
 
 
+_PULL, _LITE = (
+    RunningInfo({"PROP_CONSUME_TYPE": "CONSUME_ACTIVELY", **options}, {}, {})
+    for options in ({}, {"pullThresholdForAll": "10000"})
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "running", "expected"),
+    [
+        ("one lite pull consumer", [_LITE, RunningInfo({}, {}, {})], True),
+        ("two of them", [_LITE, _LITE], None),
+        ("a pull consumer as well", [_LITE, _PULL], False),
+        ("only push consumers", [RunningInfo({}, {}, {})], False),
+    ],
+)
+def test_which_queues_wait_for_their_turn(what: str, running: list[RunningInfo], expected: bool | None) -> None:
+    assert may_wait_for_polls(running) is expected, what
+
+
 _WATCHED = watched(position(None), position(None), for_ms=30_000)
 _TAIL, _PULLS = (
     watched(replace(position(None), pull_offset=first), replace(position(None), pull_offset=last), for_ms=30_000)
@@ -89,6 +108,8 @@ _TAIL, _PULLS = (
         ("no holder, but a member pulls", _PULLS, {"reports_queues": False}, False),
         ("no holder, and filtered messages", _WATCHED, {"reports_queues": False, "is_wanted": False}, False),
         ("no holder, and filtered messages that no pull passed", _TAIL, {"is_wanted": False}, True),
+        ("no holder, and an application that polls other queues", _WATCHED, {"waits_for_polls": True}, False),
+        ("no holder, and any of two applications polls", _WATCHED, {"waits_for_polls": None}, None),
         ("no holder, and a silent member", _WATCHED, {"has_silent": True}, False),
         ("no members", _WATCHED, {"state": GroupState.EMPTY}, False),
     ],

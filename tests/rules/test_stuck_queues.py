@@ -9,18 +9,9 @@ from rmqctl.model.group import GroupState, ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, flow_limits
 from rmqctl.rules.head_notes import Head, head_for_ms, note_of_head
+from rmqctl.rules.health.positions import Motion, Position, PositionPair
 from rmqctl.rules.holder_report import Holder
-from rmqctl.rules.stuck_queues import (
-    AgeSource,
-    Motion,
-    Position,
-    PositionPair,
-    StuckFacts,
-    StuckReason,
-    StuckVerdict,
-    client_now_ms,
-    judge,
-)
+from rmqctl.rules.stuck_queues import AgeSource, StuckFacts, StuckReason, StuckVerdict, client_now_ms, judge
 
 NOW_MS = 1_000_000_000
 MINUTE_MS = 60_000

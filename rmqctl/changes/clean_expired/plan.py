@@ -95,6 +95,13 @@ def require_level(level: int) -> None:
         )
 
 
+async def require_cleanable(client: Client, group: str, topics: Sequence[str]) -> None:
+    """Raise RefusedError for a group of which no queue can be cleaned, before it is watched. Raises as find_group()."""
+    found = await find_group(client, group, topics)
+    is_server_side = [each for each in found.is_server_side.values() if each]
+    require_resettable(found.situation, assume_offline=False, is_server_side=is_server_side)
+
+
 async def plan_cleaning(client: Client, scan: StuckScan, request: CleanRequest, journal: Journal) -> PlanReport:
     """Return the plan for what a scan found; without items if nothing can be cleaned. Reads the journal only.
 

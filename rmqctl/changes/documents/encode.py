@@ -57,6 +57,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 def _plan_item(item: PlanItem) -> dict[str, Any]:
     change = None if item.before is None or item.target is None else item.target - item.before
+    change = 0 if item.is_there else change
     return {
         **_place(item.mq),
         "before": item.before,

@@ -11,7 +11,7 @@ from rmqctl.admin.offsets.write import push_stored_offsets, reset_offset, store_
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.drift import is_there
-from rmqctl.changes.offsets.rules.reset import THERE
+from rmqctl.changes.offsets.rules.reset import CONTINUED, THERE
 from rmqctl.changes.offsets.rules.route import is_cpp_only
 from rmqctl.changes.plan_parts import broker_of, new_id, write_batches
 from rmqctl.client.core import Client
@@ -93,7 +93,11 @@ class OffsetWriter:
         for index in there:
             item = self._outcomes.items[index]
             self._outcomes.items[index] = replace(
-                item, result=Result.CONFIRMED, after=item.before, is_after_known=True, note=THERE
+                item,
+                result=Result.CONFIRMED,
+                after=item.before,
+                is_after_known=True,
+                note=THERE if item.before == item.target else CONTINUED,
             )
         self._outcomes.settle(there)
         by_broker: dict[str, list[int]] = {}

@@ -97,7 +97,7 @@ async def plan_offsets(client: Client, group: str, request: ResetRequest) -> Pla
         found, request, [row for row in rows if row.mq not in looked_up], (*failures, *found.failures)
     )
     items = (*seen, *unseen)
-    routes = {item.route for item in seen}
+    routes = {item.route for item in seen if not item.is_there}
     planned = {item.mq for item in seen}
     retry_left, unread_retries = await _retry_left(client, found, request)
     left = Counter(each.choice.note for mq, each in looked_up.items() if mq not in planned)

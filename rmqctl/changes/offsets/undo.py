@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
-from rmqctl.changes.offsets.rules.reset import TargetKind, TargetSpec
+from rmqctl.changes.offsets.rules.reset import CONTINUED, THERE, TargetKind, TargetSpec
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
@@ -28,8 +28,16 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
         raise RefusedError(sentence, hint="The copy of each message is redelivered through the group's retry topic.")
     if not given:
         # A group that was moved back and has consumed up to its former offset is where it was.
-        is_back = any(item.result is Result.CONFIRMED and item.before != item.target for item in receipt.items)
-        reason = "its queues are at their former offsets" if is_back else "no queue was changed"
+        done = [
+            item
+            for item in receipt.items
+            if item.result in (Result.CONFIRMED, Result.UNKNOWN) and item.note not in (THERE, CONTINUED)
+        ]
+        reason = "no queue was changed"
+        if any(item.before != item.target for item in done):
+            reason = "when it ended, the group was at its former offsets again"
+        elif done:
+            reason = "it stored the offsets that were stored before, and redelivers what members had consumed past them"
         raise RefusedError(f"There is nothing to undo in {receipt.id}: {reason}.")
     awaited = awaited_writes(receipt, client.clock.now_ms())
     request = ResetRequest(

@@ -60,6 +60,8 @@ WHY:
                     younger than --older-than
   PAUSED            the client holds the queue but consumes no messages
   NOT_PULLED        the client holds the queue but has stopped pulling
+  NOT_POLLED        the application has not polled what its lite pull consumer
+                    has prefetched
   PULLS_REFUSED     the broker refuses all pulls (consumeEnable=false)
   FILTERED          the next message does not pass the client's filter
   MEMBER_SILENT     a member that did not answer holds it, or may hold it
@@ -114,6 +116,7 @@ def command(
     consent: Annotated[Consent, without("assume_offline", "strict", "partial", "expect_queues")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
+    from rmqctl.changes.clean_expired.plan import require_cleanable
     from rmqctl.cli.output.progress import ScanProgress
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.observe.stuck_scan import scan_group
@@ -136,6 +139,8 @@ def command(
         with ScanProgress("watching, s", is_wanted=not watch) as progress:
 
             async def scan(client: "Client") -> "StuckScan":
+                if is_cleaning:
+                    await require_cleanable(client, name, topics)
                 return await scan_group(
                     client, name, topics, choices, older_than_ms=older_than_ms, window_s=window_s,
                     patience_s=_PATIENCE_S if window is None else None,

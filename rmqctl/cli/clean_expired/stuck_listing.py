@@ -10,10 +10,11 @@ from rmqctl.cli.output.body import BodyStyle, excerpt
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.message_item import message_item
 from rmqctl.cli.output.totals import total_items, total_words
+from rmqctl.rules.health.positions import Motion
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.pop_checkpoints import HINDRANCES as POP_HINDRANCES
 from rmqctl.rules.retry_places import HINDRANCES
-from rmqctl.rules.stuck_queues import Motion, StuckReason
+from rmqctl.rules.stuck_queues import StuckReason
 from rmqctl.rules.totals import total
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
@@ -22,7 +23,7 @@ from rmqctl.text.words import counted, listed
 if TYPE_CHECKING:
     from rmqctl.observe.member_threads import MemberThreads
     from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
-    from rmqctl.rules.stuck_queues import PositionPair
+    from rmqctl.rules.health.positions import PositionPair
 
 STUCK_EXIT_CODE = 10
 # Limits for the body and for the stack.
@@ -171,7 +172,7 @@ def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
     if verdict.is_stuck is None and verdict.needs_time:
         most = "unknown" if verdict.at_most_ms is None else f"at most {short_duration(verdict.at_most_ms)}"
         yield f"Its age is uncertain ({most}): use --for to watch longer."
-    if watched.motion is not Motion.RESTS or verdict.why is StuckReason.SLOW:
+    if watched.motion is not Motion.RESTS or verdict.why in (StuckReason.SLOW, StuckReason.NOT_POLLED):
         return
     if row.duplicate_risk:
         processed = counted(row.duplicate_risk, "message")
@@ -192,6 +193,11 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
     if verdict.why is StuckReason.POP and broker in scan.pop_hindrances:
         because = POP_HINDRANCES[scan.pop_hindrances[broker]]
         return f"Members pop, and {broker} {because}: whether a message is stuck is unknown."
+    if verdict.why is StuckReason.POP and verdict.is_overdue:
+        return f"Members pop, but popped nothing in {short_duration(found.watched.for_ms)}, although each may pop more."
+    if verdict.why is StuckReason.NOT_POLLED and holder is not None and holder.polled_ago_ms is not None:
+        polled = short_duration(holder.polled_ago_ms)
+        return f"{_PLAIN[verdict.why]} It last polled messages of any queue {polled} ago."
     if verdict.why is StuckReason.SLOW:
         if verdict.at_least_ms is not None:
             member = scan.members.get(holder.client_id) if holder is not None else None
@@ -238,6 +244,7 @@ _PLAIN = {
     StuckReason.PULLS_REFUSED: "{broker} refuses all pulls (consumeEnable=false).",
     StuckReason.FILTERED: "The next message does not pass the filter of the client, whose next pull passes it.",
     StuckReason.NOT_PULLED: "The client holds the queue but does not pull.",
+    StuckReason.NOT_POLLED: "The client has prefetched this message, and its application has not polled it.",
     StuckReason.NOT_ASSIGNED: "No member holds the queue. A rebalance can take 20 s.",
     StuckReason.NO_MEMBERS: "The group has no members. Nothing is in consumption.",
     StuckReason.MEMBERS_UNKNOWN: "It is unknown whether the group has members.",

@@ -101,9 +101,16 @@ def _model(count: int, timeout_ms: int) -> Listing:
 
 def to_listing(scan: "StuckScan", timeout_ms: int | None) -> Listing:
     """Make the listing of messages in flight, and how long each would wait in total."""
-    from rmqctl.rules.stuck_queues import Motion
+    from rmqctl.rules.health.positions import Motion
+    from rmqctl.rules.stuck_queues import StuckReason
 
-    resting = [each for each in scan.queues if each.watched.motion is Motion.RESTS and each.holder is not None]
+    resting = [
+        each
+        for each in scan.queues
+        if each.watched.motion is Motion.RESTS
+        and each.holder is not None
+        and each.verdict.why is not StuckReason.NOT_POLLED
+    ]
     return Listing(
         kind="ExpiryList",
         columns=_LIVE_COLUMNS,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.diagnose.rules.motions import by_topic_and_member
+from rmqctl.diagnose.rules.refusals import may_clean
 from rmqctl.rules.stuck_queues import AgeSource, StuckReason
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
@@ -46,7 +47,7 @@ def stuck_head(facts: GroupFacts) -> Iterator[Symptom]:
             f"{client_id} {what}; {counted(behind, 'message')} {'is' if behind == 1 else 'are'} behind it{more}.{busy}",
             tuple(Evidence("firstUnfinished", f"{each.mq} {each.head_offset}", client_id) for each in motions),
             command("clean-expired", facts.group, "--topic", topic, "--older-than", "1m", "--dry-run")
-            if client_id not in facts.broadcasting and not waits
+            if not waits and may_clean(facts, motions)
             else command("clean-expired", facts.group, "--topic", topic),
             topic,
             key=f"{topic} {client_id}",

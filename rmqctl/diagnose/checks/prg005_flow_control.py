@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.model.group import ProcessQueueInfo, RunningInfo
+from rmqctl.model.group import CONSUME_ACTIVELY, ProcessQueueInfo, RunningInfo
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.flow_control import FlowControl, decide, flow_limits
-from rmqctl.rules.stuck_queues import Motion
+from rmqctl.rules.health.positions import Motion
 from rmqctl.text.words import counted, listed
 
 _MIB_BYTES = 1 << 20
@@ -28,7 +28,13 @@ _MIB_BYTES = 1 << 20
 )
 def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the messages in flight at each member with its limits (DefaultMQPushConsumerImpl.pullMessage)."""
-    resting = {(each.mq, each.client_id) for each in facts.motions if each.watched.motion is Motion.RESTS}
+    polling = {client_id for client_id, kind in facts.consume_types().items() if kind == CONSUME_ACTIVELY}
+    # What an application has not polled yet is no unfinished message.
+    resting = {
+        (each.mq, each.client_id)
+        for each in facts.motions
+        if each.watched.motion is Motion.RESTS and each.client_id not in polling
+    }
     settings = facts.settings
     for client_id, info in facts.running.items():
         by_topic: dict[str, dict[MessageQueue, FlowControl]] = {}
@@ -36,9 +42,10 @@ def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
             by_topic.setdefault(mq.topic, {})[mq] = hold
         for topic, holds in by_topic.items():
             by_span = [mq for mq, hold in holds.items() if hold is FlowControl.SPAN and (mq, client_id) in resting]
+            pace = "application polls" if client_id in polling else "listener consumes"
             shown = by_span or list(holds)
             limits = listed(dict.fromkeys(holds[mq] for mq in shown))
-            why = "its first message is not finished" if by_span else "it pulls as fast as its listener consumes"
+            why = "its first message is not finished" if by_span else f"it pulls as fast as its {pace}"
             yield Symptom(
                 f"{client_id} does not pull {counted(len(shown), 'queue')} of {topic} ({limits}): {why}. "
                 f"{listed(shown)}.",

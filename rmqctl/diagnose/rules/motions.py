@@ -9,6 +9,7 @@ from msgspec import Struct
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.health.idle import is_sure_of_unheld
 from rmqctl.rules.stuck_queues import StuckReason
 
 from .refusals import refused_filters
@@ -62,26 +63,41 @@ def idle_motions(facts: GroupFacts, motions: Iterable[QueueMotion]) -> list[Queu
     """
     refused = refused_filters(facts)
     unheld = _UNHELD if _judges_unheld(facts) else ()
+    popped = () if _hides_members(facts) else (StuckReason.POP,)
     subscribed = {*facts.wanted(), *facts.filtered()}
 
     def may_be_consumed(mq: MessageQueue) -> bool:
         # Only push consumers read retry topics (RTY006). Consumers that pull by themselves need no subscription; OFF012
         # names topics that no member subscribes to any longer.
         is_wanted = not subscribed or mq.topic in subscribed
-        return is_wanted and not mq.topic.startswith(RETRY_PREFIX) and not facts.is_popped(mq)
+        return is_wanted and not mq.topic.startswith(RETRY_PREFIX)
+
+    def is_idle(each: QueueMotion, why: StuckReason) -> bool:
+        if why in _HELD_IDLE:
+            return True
+        is_unheld = why in popped or (why in unheld and not facts.is_popped(each.mq))
+        return is_unheld and may_be_consumed(each.mq)
 
     return [
         each
         for each in motions
         if each.verdict is not None
-        and each.watched.last.behind
+        # A prefetched message is unread, whatever the offset is.
+        and (each.watched.last.behind or each.head_offset is not None)
         and (each.mq.topic, each.mq.broker_name) not in refused
         and not _is_closed(facts, each)
-        and (each.verdict.why in _HELD_IDLE or (each.verdict.why in unheld and may_be_consumed(each.mq)))
+        and is_idle(each, each.verdict.why)
     ]
 
 
-_HELD_IDLE = (StuckReason.PAUSED, StuckReason.NOT_PULLED)
+def is_unsure(motion: QueueMotion) -> bool:
+    """Return whether a queue is overdue, but a longer watch may show an application that only commits seldom."""
+    verdict = motion.verdict
+    is_idle = verdict is not None and verdict.is_overdue is True and verdict.why in _UNHELD
+    return is_idle and not is_sure_of_unheld(motion.watched.for_ms)
+
+
+_HELD_IDLE = (StuckReason.PAUSED, StuckReason.NOT_PULLED, StuckReason.NOT_POLLED)
 _UNHELD = (StuckReason.NOT_ASSIGNED, StuckReason.NOT_REPORTED)
 
 
@@ -99,13 +115,17 @@ def _is_closed(facts: GroupFacts, motion: QueueMotion) -> bool:
 
 
 def _judges_unheld(facts: GroupFacts) -> bool:
-    """Return whether no unseen member can hold a queue, and members should; ALO003 reports it if every holder is known.
+    """Return whether no unseen member can hold a queue, and members should.
 
-    A member behind a proxy does not report its queues, and brokers that did not answer may see more members.
+    If every holder is known, ALO003 reports the queues without one.
     """
+    return bool(facts.sharers) and not facts.knows_holders and not _hides_members(facts)
+
+
+def _hides_members(facts: GroupFacts) -> bool:
+    """Return whether there may be members that report no queues: behind a proxy, or at a broker that did not answer."""
     live = None if facts.snapshot is None else facts.snapshot.live
-    is_hidden = any(facts.proxied.values()) or (live is not None and bool(live.silent_brokers))
-    return bool(facts.sharers) and not facts.knows_holders and not is_hidden
+    return any(facts.proxied.values()) or (live is not None and bool(live.silent_brokers))
 
 
 def motion_of_queues(motions: Iterable[QueueMotion]) -> dict[MessageQueue, QueueMotion]:

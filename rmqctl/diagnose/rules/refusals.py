@@ -1,8 +1,11 @@
-"""Pulls that a broker refuses because of the members' filter. Pure."""
+"""Pulls that a broker refuses because of the members' filter, and groups that clean-expired refuses. Pure."""
 
 from __future__ import annotations
 
-from rmqctl.diagnose.facts import GroupFacts
+from collections.abc import Sequence
+
+from rmqctl.diagnose.facts import GroupFacts, QueueMotion
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CPP
 
 _TAG = "TAG"
 # PullMessageProcessor refuses each pull by any expression but tags; PopMessageProcessor does not.
@@ -28,6 +31,27 @@ def refused_filters(facts: GroupFacts) -> dict[tuple[str, str], tuple[str, ...]]
             if pulling or not facts.popping:
                 refused[topic, name] = pulling or tuple(own) or tuple(sorted(facts.registered(name)))
     return refused
+
+
+def may_clean(facts: GroupFacts, motions: Sequence[QueueMotion]) -> bool:
+    """Return whether clean-expired certainly does not refuse to clean the queues (require_resettable, _find_refusals).
+
+    One member that broadcasts or pulls by itself is enough for a refusal. With members that pop or of several
+    languages, it depends on the brokers.
+    """
+    connected = [found for found in facts.connections.values() if found is not None]
+    types = {found.consume_type for found in connected} | set(facts.consume_types().values())
+    languages = {member.language for found in connected for member in found.members}
+    is_refused = (
+        facts.is_broadcasting
+        or bool(facts.broadcasting)
+        or BROADCASTING in {found.message_model for found in connected}
+        or CONSUME_ACTIVELY in types
+        or bool(facts.popping)
+        or (CPP in languages and len(languages) > 1)
+    )
+    places = [facts.retry_places.get(each.mq.broker_name) for each in motions]
+    return not is_refused and any(place is None or place.hindrance is None for place in places)
 
 
 def _holders(facts: GroupFacts, topic: str, broker_name: str) -> tuple[str, ...]:

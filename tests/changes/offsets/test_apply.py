@@ -11,8 +11,11 @@ from msgspec.structs import replace
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.offsets.rules.reset import TargetKind
-from rmqctl.errors import StaleError, UnreachableError, UsageError
+from rmqctl.changes.offsets.check import check_plan
+from rmqctl.changes.offsets.rules.reset import CONTINUED, TargetKind
+from rmqctl.changes.offsets.undo import plan_undo
+from rmqctl.cli.change.listings import is_changing
+from rmqctl.errors import RefusedError, StaleError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.receipt import ReceiptReport, Result
@@ -22,6 +25,7 @@ from tests.admin.cluster import Cluster, Queue
 from tests.changes.change_case import (
     WHO,
     apply,
+    ask,
     join,
     journaled,
     outcome,
@@ -246,16 +250,23 @@ def test_a_group_that_reached_the_end_meanwhile_is_not_sent_back() -> None:
     stored(cluster)[0] = 107
     applied = apply(cluster, plan)
     assert (stored(cluster)[0], stored(cluster)[1]) == (107, 100)
-    assert (outcome(applied).result, outcome(applied).note) == (Result.CONFIRMED, "already at the target")
+    assert (outcome(applied).result, outcome(applied).note) == (Result.CONFIRMED, CONTINUED)
 
 
-def test_a_plan_that_changes_nothing_does_not_send_a_group_back() -> None:
+def test_a_plan_that_changes_nothing_does_not_send_a_group_back_and_says_so() -> None:
+    """The group went on from the target by itself: today's numbers say that nothing is redelivered, too."""
     cluster = two_brokers(online=True)
     plan = planned(cluster, TargetKind.CURRENT).plan
     stored(cluster)[0] = 70
-    apply(cluster, plan)
-    assert stored(cluster)[0] == 70
-    assert written_count(cluster) == 0
+    today = ask(cluster, lambda client: check_plan(client, plan, strict=False)).today
+    shown = plan_document(today)["items"][0]
+    assert (shown["before"], shown["target"], shown["change"], shown["reconsumedMax"]) == (70, 60, 0, 0)
+    assert not is_changing(today)
+    applied = apply(cluster, plan)
+    assert (stored(cluster)[0], written_count(cluster)) == (70, 0)
+    assert (outcome(applied).result, outcome(applied).note) == (Result.CONFIRMED, CONTINUED)
+    with pytest.raises(RefusedError, match="no queue was changed"):
+        ask(cluster, lambda client: plan_undo(client, applied.receipt, assume_offline=False, reason=None))
 
 
 def test_nobody_is_there() -> None:

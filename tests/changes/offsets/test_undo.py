@@ -138,6 +138,9 @@ def test_a_change_that_changed_nothing_has_no_way_back() -> None:
         _undo(cluster, _reset(cluster, TargetKind.OFFSET, 60))
     with pytest.raises(RefusedError, match="no queue was changed"):
         _undo(cluster, _receipt())
+    rewritten = [replace(item, before=item.target, note="") for item in _items(cluster, Result.UNKNOWN, Result.UNKNOWN)]
+    with pytest.raises(RefusedError, match="redelivers what members had consumed"):
+        _undo(cluster, _receipt(*rewritten))
 
 
 def test_a_change_that_was_cut_off_can_be_undone() -> None:

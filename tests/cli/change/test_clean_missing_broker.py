@@ -101,10 +101,12 @@ def test_before_the_scan(pulled: ThreadedSandbox, capsys: Captured, lose: Lose) 
 def test_between_scan_and_plan(
     sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch, lose: Lose
 ) -> None:
-    find = planning.find_group
+    find, calls = planning.find_group, []
 
     async def find_group(*arguments: Any) -> Any:
-        lose(sandbox)
+        calls.append(arguments)
+        if len(calls) == 2:  # the first call is before the scan
+            lose(sandbox)
         return await find(*arguments)
 
     monkeypatch.setattr(planning, "find_group", find_group)

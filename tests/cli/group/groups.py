@@ -105,7 +105,7 @@ def ask(cluster: Cluster, question: Callable[[Client], Awaitable[_T]], *, open_e
             async def asking() -> _T:
                 return await question(client)
 
-            return await passing(cluster.clock, asking())
+            return await passing(cluster.clock, asking(), limit_s=120)
 
     return run(scenario())
 

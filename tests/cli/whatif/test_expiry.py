@@ -53,3 +53,7 @@ def test_what_a_client_has_in_hand(properties: dict[str, str], rocketmq_ms: int 
         assert 290_000 < item["nextLookInMs"] <= 300_000
         # In hand for 1 to 10 min: too young for the next look, whatever it is.
         assert item["sentBackInAtLeastMs"] == item["sentBackInAtMostMs"] == item["nextLookInMs"] + 900_000
+
+
+def test_what_an_application_has_not_polled_is_not_in_hand() -> None:
+    assert not to_listing(_scan(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"), None).items

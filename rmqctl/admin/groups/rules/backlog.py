@@ -161,13 +161,21 @@ def count_unread(queue: TopicOffset, consumer_offset: int) -> int:
     return max(0, queue.max_offset - max(queue.min_offset, consumer_offset))
 
 
+def is_gone(topic: str) -> bool:
+    """Return whether a topic without a configuration or route no longer exists.
+
+    Brokers create retry topics as they need them: one can be newer than what was read.
+    """
+    return not topic.startswith(RETRY_PREFIX)
+
+
 def find_leftovers(
     topics: Mapping[str, Mapping[int, int]], configs: Mapping[str, TopicConfig]
 ) -> Iterator[tuple[str, int]]:
     """Yield the queues that a broker stores an offset for but does not have, by its topic configurations."""
     for topic, offsets in topics.items():
         config = configs.get(topic)
-        # Light queues are not topics in their own right. A retry topic can be newer than the configurations.
-        if not topic.startswith(LMQ_PREFIX) and not (config is None and topic.startswith(RETRY_PREFIX)):
+        # Light queues are not topics in their own right.
+        if not topic.startswith(LMQ_PREFIX) and (config is not None or is_gone(topic)):
             count = 0 if config is None else max(config.read_queue_count, config.write_queue_count)
             yield from ((topic, queue_id) for queue_id in offsets if queue_id >= count)

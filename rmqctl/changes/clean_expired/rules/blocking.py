@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmqctl.model.plan import ListenerBlock
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.health.positions import Position, PositionPair
 from rmqctl.rules.holder_report import Holder
-from rmqctl.rules.stuck_queues import Position, PositionPair
 
 
 def find_block(holder: Holder, watched: PositionPair) -> ListenerBlock | None:

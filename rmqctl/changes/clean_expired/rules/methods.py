@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rmqctl.model.group import ProcessQueueInfo
 from rmqctl.model.plan import CleanStep, PlanItem
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.stuck_queues import PositionPair
+from rmqctl.rules.health.positions import PositionPair
 
 # The most messages sent back in one go: a client with more in flight is better restarted.
 MOST_SENT_BACK = 1_000

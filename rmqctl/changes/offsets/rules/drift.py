@@ -184,17 +184,18 @@ def is_there(item: PlanItem, stored: int | None, places: Collection[int] = ()) -
     """Tell whether nothing is left to write: the group is at the target, or has advanced past it by itself.
 
     `places` are all offsets at which it may be, as in FoundGroup: what is stored is not where a running group is. A
-    member commits its own position within 5 s, and one that is paused or hangs has not followed an earlier reset.
+    member commits its own position within 5 s, and one that is paused or hangs has not followed an earlier reset. One
+    that was at the target when the plan was made can only have continued from there.
     """
     if item.awaits is not None or item.route is Route.UNSEEN:
         return False
     if item.route is Route.BROKER_WRITE:
         return stored == item.target
-    if item.target is None or not places:
+    if item.target is None or stored is None:
         return False
-    return set(places) == {item.target} or (
-        min(places) >= item.target and (item.is_there or _has_passed_end(item, min(places)))
-    )
+    if item.is_there:
+        return stored >= item.target
+    return bool(places) and (set(places) == {item.target} or _has_passed_end(item, min(places)))
 
 
 def _has_passed_end(item: PlanItem, offset: int) -> bool:

@@ -30,7 +30,7 @@ class TargetKind(StrEnum):
 
 
 IN_FLIGHT = "IN_FLIGHT"
-THERE = "already at the target"
+THERE, CONTINUED = "already at the target", "was at the target, and continued from there"
 NONE_STORED = "RocketMQ cannot delete a single offset: -1 is stored, which brokers and clients treat as none"
 
 
@@ -194,15 +194,17 @@ def new_item(
 def item_today(item: PlanItem, row: QueueProgress, places: Collection[int], *, is_consumed: bool) -> PlanItem:
     """Return an item with what it would do now: a new one, or one of a saved plan."""
     is_at_target = is_there(item, row.consumer_offset, places)
-    effects, reasons = _effects(row, item.target, item.route, is_consumed=is_consumed and not is_at_target)
+    target = row.consumer_offset if is_at_target else item.target  # nothing would be written
+    effects, reasons = _effects(row, target, item.route, is_consumed=is_consumed and not is_at_target)
     kept = {key: reason for key, reason in item.reasons.items() if key in ("target", "firstStoreTimestamp")}
     note = "" if item.note == THERE else item.note
+    there = THERE if row.consumer_offset == item.target else CONTINUED
     return replace(
         item,
         before=row.consumer_offset,
         min_offset=row.min_offset or 0,
         max_offset=row.max_offset or 0,
-        note=note or (THERE if is_at_target else ""),
+        note=note or (there if is_at_target else ""),
         reasons={**kept, **reasons},
         is_there=is_at_target,
         **effects,

@@ -54,7 +54,7 @@ def test_the_oldest_age_is_known_only_when_that_of_each_queue_is() -> None:
 def test_offsets_of_queues_that_a_broker_does_not_have_are_leftovers() -> None:
     configs = {"T": _config(2, 4)}
     offsets = {"T": {0: 1, 3: 1, 4: 1}, "%LMQ%x": {0: 1}, "gone": {0: 1}}
-    assert list(find_leftovers(offsets, configs)) == [("T", 4), ("gone", 0)]
+    assert list(find_leftovers({**offsets, "%RETRY%H": {0: 1}}, configs)) == [("T", 4), ("gone", 0)]
 
 
 def test_unread_messages_of_queues_that_were_cut_off_count_apart() -> None:

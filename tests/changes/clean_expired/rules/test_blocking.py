@@ -8,8 +8,8 @@ from rmqctl.changes.clean_expired.rules.blocking import describe_not_followed, f
 from rmqctl.model.group import ProcessQueueInfo
 from rmqctl.model.plan import ListenerBlock
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.health.positions import Position, PositionPair
 from rmqctl.rules.holder_report import Holder
-from rmqctl.rules.stuck_queues import Position, PositionPair
 
 
 def held(*, in_order: int = 0, called_ms: int | None = 5) -> ProcessQueueInfo:

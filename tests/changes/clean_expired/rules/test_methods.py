@@ -17,7 +17,7 @@ from rmqctl.changes.clean_expired.rules.methods import (
 from rmqctl.model.group import ProcessQueueInfo
 from rmqctl.model.plan import CleanStep
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.stuck_queues import Position, PositionPair
+from rmqctl.rules.health.positions import Position, PositionPair
 
 
 def held(count: int, head: int = 10, last: int | None = None, **more: Any) -> ProcessQueueInfo:
