@@ -21,7 +21,7 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_POP, GO, GroupConnections, GroupState, Proxies, RunningInfo
+from rmqctl.model.group import CONSUME_POP, GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -31,6 +31,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 from rmqctl.rules.member_settings import is_broadcasting_group, is_only_pulled, pops_from
+from rmqctl.rules.written_offsets import forgetful_members
 
 from .pace import Pace
 
@@ -53,10 +54,6 @@ _Place = tuple[str, str]  # broker name, topic
 FindProxies = Callable[[Client, Iterable[BrokerData]], Awaitable[tuple[Proxies, list[Failure]]]]
 _StoredAnswers = Answers[_Place, dict[MessageQueue, _Stored]]
 _MemberAnswers = Answers[BrokerData, tuple[str, GroupConnections | None]]
-
-# When the Go client commits the offset of one queue that it gives up, it forgets those of all others
-# (remoteBrokerOffsetStore.persist): of several queues that are reset at the same time, some resume from the old offset.
-_FORGETFUL = GO
 
 
 class MembersSample(Struct, frozen=True):
@@ -183,7 +180,7 @@ class GroupSampler:
             unowned=unowned,
             is_popping=any(each.consume_type == CONSUME_POP for each in found),
             is_broadcasting=is_broadcasting_group(reported.ok.values(), (each.message_model for each in found)),
-            forgetful=_forgetful(found),
+            forgetful=forgetful_members(found),
             subscribed=frozenset(subscribed),
             knows_topics=bool(through) and unseen is None and len(reported.ok) == len(through),
             failures=tuple(failures),
@@ -280,12 +277,6 @@ async def sample_every(
         next_s = client.clock.monotonic_s() + interval_s
         yield await sampler.sample(queues)
         await pause(client.clock, min(max(0.0, next_s - client.clock.monotonic_s()), client.deadline.remaining_s()))
-
-
-def _forgetful(connected: Sequence[GroupConnections]) -> frozenset[str]:
-    """Return the members that can forget an offset that they were reset to."""
-    members = [member for found in connected for member in found.members]
-    return frozenset(member.client_id for member in members if member.language == _FORGETFUL)
 
 
 def _failures(connected: _MemberAnswers, reported: Answers[str, RunningInfo]) -> list[Failure]:

@@ -28,10 +28,10 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.health.idle import may_wait_for_polls
-from rmqctl.rules.health.popped import Pops, pops_of
+from rmqctl.rules.health.popped import Pops, pops_of_all
 from rmqctl.rules.health.positions import Motion, Position, PositionPair
 from rmqctl.rules.holder_report import Holder, HolderReport, holder_of, report_of
-from rmqctl.rules.member_settings import MemberSettings
+from rmqctl.rules.member_settings import MemberSettings, pulls_by_itself
 from rmqctl.rules.message_filters import sql92
 from rmqctl.rules.message_filters.tags import has_tag
 from rmqctl.rules.pop_checkpoints import PopHindrance, PoppedRecord, is_popped_of
@@ -171,6 +171,9 @@ async def conclude_scans(
     queues = [_popped_row(last, for_ms, each, reports) for each in pops.messages]
     lagging = _commits_late(last)
     unheld = {mq: each for (mq, client_id), each in watched.items() if client_id is None}
+    popped = [mq for mq in unheld if _pops(last.rows[mq], types)]
+    firsts = {mq: compared[mq, None].reading.running.ok for mq in popped}
+    popping = pops_of_all(popped, unheld, firsts, last.reading.running.ok)
     has_moved = any(each.has_committed for each in unheld.values())
     waits = has_moved and may_wait_for_polls(last.reading.running.ok.values())
     unknown: dict[int, GroupScan] = {}
@@ -184,7 +187,7 @@ async def conclude_scans(
             can_pull=mq.broker_name not in closed, hides_pops=mq.broker_name in pops.hindrances,
             commits_filtered=client_id not in lagging,
             waits_for_polls=waits,
-            pops=pops_of(mq, unheld, compared[mq, client_id].reading.running.ok, last.reading.running.ok),
+            pops=popping.get(mq, Pops.UNKNOWN),
         )  # fmt: skip
         verdict = judge(facts, older_than_ms)
         if each.motion is Motion.UNKNOWN and (verdict is None or verdict.is_stuck is None):
@@ -255,11 +258,7 @@ async def _closed_brokers(client: Client, group: str, last: GroupScan) -> frozen
 def _commits_late(last: GroupScan) -> frozenset[str]:
     """Return the members that commit past filtered messages only with a later message: Go, and lite pull consumers."""
     every = (member for connection in last.reading.connections() for member in connection.members)
-    pulling = (
-        client_id
-        for client_id, info in last.reading.running.ok.items()
-        if info.properties.get("PROP_CONSUME_TYPE") == CONSUME_ACTIVELY
-    )
+    pulling = (client_id for client_id, info in last.reading.running.ok.items() if pulls_by_itself(info))
     return frozenset(member.client_id for member in every if member.language == GO) | frozenset(pulling)
 
 

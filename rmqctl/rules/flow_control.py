@@ -10,6 +10,8 @@ from msgspec import Struct
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.queue import MessageQueue
 
+from .member_settings import shared_queue
+
 _MIB_BYTES = 1 << 20
 
 
@@ -85,9 +87,7 @@ def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
 
 def may_pop(info: RunningInfo, mq: MessageQueue) -> bool:
     """Return whether a member may pop more from a queue that it pops from (popThresholdForQueue)."""
-    # Brokers assign all queues that they have of a topic together, as queue -1.
-    every = MessageQueue(mq.topic, mq.broker_name, -1)
-    count = info.pop_unacked.get(mq, info.pop_unacked.get(every, 0))
+    count = info.pop_unacked.get(mq, info.pop_unacked.get(shared_queue(mq), 0))
     limit = _limit(info.properties, "popThresholdForQueue", 96)
     return limit is None or count <= limit
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rmqctl.model.group import CONSUME_ACTIVELY, RunningInfo
+from rmqctl.model.group import RunningInfo
 from rmqctl.model.queue import MessageQueue
 
 from .flow_control import FlowLimits, flow_limits
 from .head_notes import head_for_ms
-from .member_settings import MemberSettings, member_settings
+from .member_settings import MemberSettings, member_settings, pulls_by_itself
 
 
 class Holder(Struct, frozen=True):
@@ -108,6 +108,6 @@ def holder_of(mq: MessageQueue, word: HolderReport, thread_count: int | None, bu
         head_for_ms=head_for_ms(info.notes, mq, info.process_queues[mq].head_offset),
         limits=word.limits,
         pull_interval_ms=max(0, word.settings.pull_interval_ms or 0),
-        is_polled=info.properties.get("PROP_CONSUME_TYPE") == CONSUME_ACTIVELY,
+        is_polled=pulls_by_itself(info),
         polled_at_ms=word.polled_at_ms,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rmqctl.model.group import BROADCASTING, CONSUME_POP, RunningInfo
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CONSUME_POP, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 
@@ -100,8 +100,17 @@ def pops_from(info: RunningInfo, mq: MessageQueue) -> bool:
 
 def is_among(mq: MessageQueue, popped: Collection[MessageQueue]) -> bool:
     """Return whether a queue is among those that members pop from."""
-    # Brokers assign all queues that they have of a topic together, as queue -1.
-    return bool(popped) and (mq in popped or MessageQueue(mq.topic, mq.broker_name, -1) in popped)
+    return bool(popped) and (mq in popped or shared_queue(mq) in popped)
+
+
+def shared_queue(mq: MessageQueue) -> MessageQueue:
+    """Return the queue -1, as which brokers assign all queues together that they have of a topic."""
+    return MessageQueue(mq.topic, mq.broker_name, -1)
+
+
+def pulls_by_itself(info: RunningInfo) -> bool:
+    """Return whether a member's application pulls or polls (DefaultMQPullConsumer, DefaultLitePullConsumer)."""
+    return info.properties.get("PROP_CONSUME_TYPE") == CONSUME_ACTIVELY
 
 
 def is_only_pulled(running: Collection[RunningInfo], mq: MessageQueue) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from rmqctl.model.group import GO, GroupConnections
 from rmqctl.model.plan import ListenerBlock, Route
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -81,6 +82,16 @@ def still_blocked(client_id: str, target: int, stored: int | None) -> str:
         return f"{said}: restart it"
     # The next member would start from there.
     return f"{said}, and {stored} is stored: stop it, and reset the queue to {target} before the next start"
+
+
+def forgetful_members(connected: Iterable[GroupConnections]) -> frozenset[str]:
+    """Return the members that can forget an offset that they were reset to: what they report may be the stored one.
+
+    When the Go client commits the offset of one queue that it gives up, it forgets those of all others
+    (remoteBrokerOffsetStore.persist): of several queues that are reset at the same time, some resume from the old one.
+    """
+    members = (member for found in connected for member in found.members)
+    return frozenset(member.client_id for member in members if member.language == GO)
 
 
 def is_free(queue: QueueSample | QueueProgress) -> bool:

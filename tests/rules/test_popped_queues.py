@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.model.group import RunningInfo, TopicConsumeStatus
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.health.popped import Pops, is_pop_overdue, pops_of
+from rmqctl.rules.health.popped import Pops, is_pop_overdue, pops_of, pops_of_all
 from rmqctl.rules.health.positions import Position, PositionPair
 from rmqctl.rules.stuck_queues import judge
 
@@ -60,6 +60,8 @@ def test_whether_members_still_pop(
     last: Mapping[str, RunningInfo], expected: Pops,
 ) -> None:  # fmt: skip
     assert pops_of(_A0, watched, first, last) is expected, what
+    every = pops_of_all(watched, watched, dict.fromkeys(watched, first), last)
+    assert every == {mq: pops_of(mq, watched, first, last) for mq in watched}, what
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rmqctl.changes.plan_parts import GROUPS, WAITING, not_read
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, NotFoundError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GO, GroupState, Proxies
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -30,7 +30,7 @@ from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unheard, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.rules.member_settings import both_ways, pulled_queues
-from rmqctl.rules.written_offsets import is_free
+from rmqctl.rules.written_offsets import forgetful_members, is_free
 from rmqctl.text.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"
@@ -195,15 +195,12 @@ def _may_hold(client: Client, reading: GroupReading, name: str) -> bool:
 
 
 def _places(progress: GroupProgress, reading: GroupReading) -> Iterator[tuple[MessageQueue, tuple[int, ...]]]:
-    # What a client reports that can forget its position may be the stored offset.
-    forgetful = {
-        member.client_id for found in reading.connections() for member in found.members if member.language == GO
-    }
+    forgetful = forgetful_members(reading.connections())
     for row in progress.rows:
-        held = [reading.running.ok[client_id].process_queues.get(row.mq) for client_id in row.client_ids]
-        positions = [None if each is None else each.commit_offset for each in held]
         if row.consumer_offset is None:
             continue
+        held = [reading.running.ok[client_id].process_queues.get(row.mq) for client_id in row.client_ids]
+        positions = [None if each is None else each.commit_offset for each in held]
         is_popped = row.reasons.get("inflight") is Unknown.POP and not is_unheard(row)  # the broker keeps the position
         if is_popped or (not row.client_ids and is_free(row)):
             yield row.mq, (row.consumer_offset,)

@@ -29,7 +29,7 @@ _MIB_BYTES = 1 << 20
 def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the messages in flight at each member with its limits (DefaultMQPushConsumerImpl.pullMessage)."""
     polling = {client_id for client_id, kind in facts.consume_types().items() if kind == CONSUME_ACTIVELY}
-    # What an application has not polled yet is no unfinished message.
+    # What an application has not polled yet is not an unfinished message.
     resting = {
         (each.mq, each.client_id)
         for each in facts.motions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rmqctl.model.group import CONSUME_ACTIVELY, RunningInfo
+from rmqctl.model.group import RunningInfo
+from rmqctl.rules.member_settings import pulls_by_itself
 
 from .verdict import HealthSettings
 
@@ -52,7 +53,7 @@ def may_wait_for_polls(running: Iterable[RunningInfo]) -> bool | None:
     That is so with one DefaultLitePullConsumer (of 4.9). With several, one may poll and another not: None.
     DefaultMQPullConsumer pulls each queue by itself.
     """
-    pulling = [info for info in running if info.properties.get("PROP_CONSUME_TYPE") == CONSUME_ACTIVELY]
+    pulling = [info for info in running if pulls_by_itself(info)]
     if not pulling or not all("pullThresholdForAll" in info.properties for info in pulling):
         return False
     return True if len(pulling) == 1 else None

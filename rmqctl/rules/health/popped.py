@@ -6,13 +6,13 @@ the broker assigns single queues to them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.flow_control import may_pop
-from rmqctl.rules.member_settings import member_settings, pops_from
+from rmqctl.rules.member_settings import member_settings, pops_from, shared_queue
 
 from .idle import PULL_OVERDUE_MS
 from .positions import Position, PositionPair
@@ -26,18 +26,38 @@ class Pops(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+def pops_of_all(
+    queues: Iterable[MessageQueue], watched: Mapping[MessageQueue, PositionPair],
+    firsts: Mapping[MessageQueue, Mapping[str, RunningInfo]], last: Mapping[str, RunningInfo],
+) -> dict[MessageQueue, Pops]:  # fmt: skip
+    """Return what pops_of() returns for each queue; those that are popped together are judged once.
+
+    `firsts` are the members' reports of the look that each queue is compared with.
+    """
+    popped = {mq for info in last.values() for mq in info.pop_unacked}
+    known: dict[tuple[MessageQueue, int], Pops] = {}
+    found = {}
+    for mq in queues:
+        shared = shared_queue(mq)
+        key = (shared if shared in popped and mq not in popped else mq), id(firsts[mq])
+        if key not in known:
+            known[key] = pops_of(mq, watched, firsts[mq], last)
+        found[mq] = known[key]
+    return found
+
+
 def pops_of(
     mq: MessageQueue, watched: Mapping[MessageQueue, PositionPair], first: Mapping[str, RunningInfo],
     last: Mapping[str, RunningInfo],
 ) -> Pops:  # fmt: skip
     """Return what members do that pop from a queue that no member holds; `first` and `last` are their reports by id.
 
-    `watched` are such queues of the group.
+    `watched` are such queues of the group, the queue itself among them.
     """
     popping = {client_id: info for client_id, info in last.items() if pops_from(info, mq)}
-    every = MessageQueue(mq.topic, mq.broker_name, -1)
-    is_shared = any(every in info.pop_unacked for info in popping.values())
-    together = [each for other, each in watched.items() if other == mq or (is_shared and _is_beside(other, mq))]
+    shared, together = shared_queue(mq), [watched[mq]]
+    if any(shared in info.pop_unacked for info in popping.values()):
+        together = [each for other, each in watched.items() if shared_queue(other) == shared]
     if any(each.first.consumer_offset != each.last.consumer_offset for each in together):
         return Pops.POPPING
     before = {client_id: first[client_id] for client_id in popping if client_id in first}
@@ -66,10 +86,6 @@ def is_pop_overdue(pops: Pops, watched: PositionPair) -> bool | None:
 
 def _is_behind(position: Position) -> bool:
     return position.behind is None or position.behind > 0
-
-
-def _is_beside(other: MessageQueue, mq: MessageQueue) -> bool:
-    return (other.topic, other.broker_name) == (mq.topic, mq.broker_name)
 
 
 def _is_same(before: RunningInfo | None, now: RunningInfo, mq: MessageQueue) -> bool:
