@@ -16,9 +16,9 @@ from rmqctl.admin.groups.rules.backlog import count_unread, is_gone
 from rmqctl.admin.groups.tables import fetch_removed_queue_ends
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
-from rmqctl.admin.offsets.stored import by_queue
 from rmqctl.admin.topics.queues import find_route
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import by_queue
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, RunningInfo

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.pull_progress import offset_without_messages
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CLUSTERING, Subscription
+from rmqctl.model.group import Subscription
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
@@ -24,13 +25,15 @@ from .consume_reporter import Report
 from .counters import Counters
 from .membership import Membership
 from .message_skipper import MessageSkipper
-from .offset_store import OffsetStore
-from .process_queue import ProcessQueue
+from .offsets.ownership import Ownership
+from .offsets.start import StartOffsets
+from .offsets.store import OffsetStore
+from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
 from .retried_message import restore_topics
 from .routes import Routes
 from .settings import ConsumerSettings
-from .start_offset import find_start
+from .stand_still import StandStill
 
 # Answers to a pull from a broker that does not know this client or its current subscription.
 _UNKNOWN_HERE = frozenset(
@@ -39,6 +42,10 @@ _UNKNOWN_HERE = frozenset(
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     }
 )  # fmt: skip
+
+
+async def _nothing() -> None:
+    pass
 
 
 class AssignedQueues:
@@ -51,6 +58,7 @@ class AssignedQueues:
     def __init__(
         self, client: Client, settings: ConsumerSettings, *, routes: Routes, membership: Membership,
         offsets: OffsetStore, counters: Counters, skipping: MessageSkipper, report: Report,
+        broke: Callable[[str, Exception], object],
     ) -> None:  # fmt: skip
         self.client = client
         self.settings = settings
@@ -65,15 +73,35 @@ class AssignedQueues:
         self._counters = counters
         self._skipping = skipping
         self._report = report
+        self._broke = broke
+        self.starts = StartOffsets(client, settings, offsets, routes)
         self._limits = FlowLimits(
             queue_count=settings.queue_count_limit, queue_mib=settings.queue_mib_limit, span=settings.span_limit,
             topic_count=settings.topic_count_limit, topic_mib=settings.topic_mib_limit,
         )  # fmt: skip
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._is_ending = False
+        self._left: dict[MessageQueue, UnackedMessages] = {}
         self._suspended_count = 0
-        # Called to rebalance after a queue was lost.
+        # Called to rebalance after a queue was lost, and awaited until a rebalance has ended.
         self.on_lost: Callable[[], object] = lambda: None
+        self.rebalanced: Callable[[], Awaitable[None]] = _nothing
+        self._ownership = Ownership(
+            client, settings, offsets, report=report, lose=self._lose, rebalanced=lambda: self.rebalanced()
+        )
+        self.stand_still = StandStill(client.clock, self._stood_still, self._beat)
+
+    def _stood_still(self, _: float) -> None:
+        self._ownership.stood_still(self.queues.values())
+
+    def _beat(self) -> None:
+        if self.consumption is not None:
+            self.consumption.release()
+
+    async def aclose(self) -> None:
+        """Stop the rest of the work, after end()."""
+        self.stand_still.close()
+        await self._ownership.aclose()
 
     async def end(self) -> None:
         """Stop pulling, and take no more queues."""
@@ -103,32 +131,42 @@ class AssignedQueues:
 
     # For Rebalance
 
-    def held(self) -> Mapping[MessageQueue, int]:
-        """See rebalance.Owner."""
-        return {mq: queue.last_pull_at_ms for mq, queue in self.queues.items()}
+    def held(self) -> Mapping[MessageQueue, float]:
+        """See rebalance.Owner. At the end nothing is pulled, and no queue expires."""
+        now_s = self.client.clock.monotonic_s()
+        return {mq: 0.0 if self._is_ending else now_s - queue.last_pull_s for mq, queue in self.queues.items()}
 
     async def take(self, mq: MessageQueue) -> bool:
         """See rebalance.Owner."""
         if not self._may_take(mq):
             return False
         self._offsets.forget(mq)
-        offset = await find_start(
-            self.client, self.settings, self._offsets, mq, address=self._routes.address(mq.broker_name),
-            started_at_ms=self.started_at_ms,
-        )  # fmt: skip
-        if not self._may_take(mq):
+        stop_count = self._ownership.stop_count
+        start = await self.starts.find(mq)
+        self.look()
+        if not self._may_take(mq) or stop_count != self._ownership.stop_count:
             return False
-        queue = ProcessQueue(mq, now_ms=self.client.clock.now_ms())
+        now_ms, now_s = self.client.clock.now_ms(), self.client.clock.monotonic_s()
+        queue = ProcessQueue(mq, next_offset=start.offset, now_ms=now_ms, now_s=now_s)
         self.queues[mq] = queue
-        self._pulls[mq] = asyncio.create_task(self._pull(queue, offset), name=f"PullMessage {mq}")
+        self._offsets.trust(mq)
+        working = run_again(
+            partial(self._pull, queue), clock=self.client.clock, rest_s=self.settings.error_delay_s,
+            on_error=partial(self._broke, f"Pulling {mq}"),
+        )  # fmt: skip
+        self._pulls[mq] = asyncio.create_task(working, name=f"PullMessage {mq}")
+        if start.is_chosen:
+            # At once: a member that takes the queue later must continue here, not at what is its end by then.
+            self._offsets.update(mq, start.offset, increase_only=True)
+            await self.persist([mq])
         return True
 
     def _may_take(self, mq: MessageQueue) -> bool:
         return mq not in self.queues and not self._is_ending
 
-    async def _pull(self, queue: ProcessQueue, offset: int) -> None:
+    async def _pull(self, queue: ProcessQueue) -> None:
         await pause(self.client.clock, self.settings.first_pull_delay_s)
-        await pull_queue(self, queue, offset)
+        await pull_queue(self, queue)
 
     async def drop(self, mq: MessageQueue) -> bool:
         """See rebalance.Owner."""
@@ -140,8 +178,7 @@ class AssignedQueues:
         if pulling is not None:
             await stop_tasks([pulling])
         await self.persist([mq])
-        self.queues.pop(mq, None)
-        self._offsets.forget(mq)
+        self._let_go(queue)
         return True
 
     # For pull_queue()
@@ -206,24 +243,13 @@ class AssignedQueues:
         skipped = set(unwanted)
         return [message for message in messages if message not in skipped]
 
-    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
-        """See pulling.Owner. A stored offset beyond our own one was stored by another member."""
-        mq = process_queue.mq
-        if self.settings.message_model != CLUSTERING:
-            return True
-        stored = await self._offsets.fetch(mq)
-        known = self._offsets.read(mq)
-        if known is None:
-            known = next_offset if process_queue.first_offset is None else process_queue.first_offset
-        if stored is None or stored <= known or process_queue.dropped:
-            return True
-        self._report(
-            ConsumerWarning.OFFSET,
-            f"{mq}: another member has consumed from {known} to {stored}; the queue is taken again.",
-        )
-        process_queue.drop()
-        self._lose(mq)
-        return False
+    async def make_sure(self, process_queue: ProcessQueue) -> bool:
+        """See pulling.Owner."""
+        return await self._ownership.make_sure(process_queue)
+
+    def look(self) -> None:
+        """See pulling.Owner."""
+        self.stand_still.look()
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         """See pulling.Owner. The dropped queue stays held until the offset is stored, so it is not taken meanwhile."""
@@ -236,7 +262,7 @@ class AssignedQueues:
         await pause(self.client.clock, self.settings.illegal_offset_s)
         self._offsets.update(mq, next_offset, increase_only=False)
         await self.persist([mq])
-        self._lose(mq)
+        self._lose(process_queue)
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         """See pulling.Owner."""
@@ -248,8 +274,24 @@ class AssignedQueues:
         """Note the offset up to which a queue is done."""
         self._offsets.update(mq, offset, increase_only=True)
 
-    def _lose(self, mq: MessageQueue) -> None:
-        self._pulls.pop(mq, None)
-        self.queues.pop(mq, None)
-        self._offsets.forget(mq)
+    def _lose(self, process_queue: ProcessQueue) -> None:
+        mq = process_queue.mq
+        pulling = self._pulls.pop(mq, None)
+        if pulling is not None and pulling is not asyncio.current_task():
+            pulling.cancel()
+        self._let_go(process_queue)
         self.on_lost()
+
+    def _let_go(self, process_queue: ProcessQueue) -> None:
+        """Forget a dropped queue, but not what it leaves unacknowledged at the end: it is not taken again."""
+        if self.queues.get(process_queue.mq) is process_queue:
+            del self.queues[process_queue.mq]
+            self._offsets.forget(process_queue.mq)
+        left = process_queue.unacked()
+        if self._is_ending and left is not None:
+            self._left[process_queue.mq] = left
+
+    def unfinished(self) -> list[UnackedMessages]:
+        """Return the pulled messages that are not acknowledged, by queue, with those of queues given up at the end."""
+        found = {mq: left for mq, queue in self.queues.items() if (left := queue.unacked()) is not None}
+        return [left for _, left in sorted({**self._left, **found}.items())]

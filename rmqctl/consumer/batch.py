@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
 
 from msgspec import Struct
 
@@ -14,6 +15,14 @@ from .process_queue import ProcessQueue
 
 # Every message of a batch.
 ALL = 2**31 - 1
+
+
+class Admission(Enum):
+    """What to do with a batch: consume it, keep it for later, or leave it unacknowledged for other members."""
+
+    START = "START"
+    LATER = "LATER"
+    LEAVE = "LEAVE"
 
 
 class Batch(Struct, eq=False):
@@ -39,6 +48,8 @@ class Batch(Struct, eq=False):
     is_expired: bool = False
     # It was not consumed, and is neither acknowledged nor sent back: it is redelivered later.
     is_left_alone: bool = False
+    # It was admitted by a limit of the number of messages, and has not ended.
+    is_limited: bool = False
 
     @property
     def mq(self) -> MessageQueue:

@@ -22,7 +22,7 @@ from rmqctl.rules.head_notes import Head
 from .batch import Listener
 from .counters import Counters
 from .direct_consumption import consume_directly, make_batch
-from .offset_store import OffsetStore
+from .offsets.store import OffsetStore
 from .process_queue import ProcessQueue
 from .running_info import ConsumerState, HeldQueue, encode_running_info
 from .settings import ConsumerSettings

@@ -8,18 +8,21 @@ queue accepts no new messages until a broker accepts the failed ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock, pause
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.message import StoredMessage
 
-from .batch import Batch, Listener
+from .batch import Admission, Batch, Listener
+from .count_limit import CountLimit
 from .expiry import Expiry
 from .process_queue import ProcessQueue
 from .settings import ConsumerSettings
@@ -71,7 +74,10 @@ class ConsumeObserver(Protocol):
         """Report that a queue pulls no new messages, because failed ones cannot be sent back."""
 
     def expired(self, batch: Batch) -> None:
-        """Report a batch that took too long and is sent back."""
+        """Count and report a batch that took too long and is sent back."""
+
+    def broke(self, what: str, error: BaseException) -> None:
+        """Report a part of the consumer that failed by a bug."""
 
 
 class _Sum:
@@ -88,18 +94,26 @@ class _Sum:
 class ConcurrentConsumption:
     """Passes messages to the listener, and acknowledges them.
 
-    `acknowledge` receives the offset up to which a queue is done. Everything but the listener runs in the event loop.
+    `acknowledge` receives the offset up to which a queue is done. `stands_still` returns whether the event loop has not
+    run for too long, at a monotonic time: batches are then kept until release(). `limit` ends consumption after some
+    messages. Everything but the listener and these two runs in the event loop.
     """
 
     def __init__(
         self, settings: ConsumerSettings, listener: Listener, clock: Clock, *, send_back: RetrySender,
         acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
+        stands_still: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._clock = clock
         self._send_back = send_back
         self._acknowledge = acknowledge
         self._watcher = watcher
+        self._stands_still = stands_still
+        self._limit = limit
+        # Batches that workers did not start yet, and those that were cut off others. Workers append to them.
+        self._kept: deque[Batch] = deque()
+        self._cut: deque[Batch] = deque()
         self._running: set[asyncio.Task[None]] = set()
         self._open_count = 0
         # Batches that are overdue, each of which has a worker.
@@ -109,7 +123,7 @@ class ConcurrentConsumption:
         self.expiry = Expiry(clock, settings.consume_timeout_s, self._expire)
         self._workers = make_workers(
             listener, settings.worker_count, clock, name=f"ConsumeMessageThread_{settings.group[:_NAME_LENGTH]}",
-            on_done=self._settle, on_start=self.expiry.started, on_end=self.expiry.finished,
+            on_done=self._settle_all, admit=self._admit, on_end=self.expiry.finished,
         )  # fmt: skip
 
     def submit(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
@@ -134,6 +148,43 @@ class ConcurrentConsumption:
         self.expiry.close()
         await stop_tasks(self._running)
 
+    def _admit(self, batch: Batch, now_s: float) -> Admission:
+        """Decide whether a worker starts a batch."""
+        process_queue = batch.process_queue
+        if process_queue.dropped:
+            return Admission.LEAVE
+        if process_queue.is_on_hold or self._stands_still(now_s):
+            self._kept.append(batch)
+            return Admission.LATER
+        if self._limit is not None:
+            admission, rest = self._limit.admit(batch)
+            if rest is not None:
+                self._cut.append(rest)
+            if admission is Admission.LATER:
+                self._kept.append(batch)
+            if admission is not Admission.START:
+                batch.is_left_alone = admission is Admission.LEAVE
+                return admission
+        self.expiry.started(batch, now_s)
+        return Admission.START
+
+    def release(self) -> None:
+        """Have batches consumed that were kept, where nothing holds them back any more."""
+        if not (self._kept or self._cut) or self._is_closed or (self._limit is not None and not self._limit.has_room):
+            return
+        self._open_count += len(self._cut)
+        batches: list[Batch] = []
+        for waiting in (self._kept, self._cut):
+            batches += [waiting.popleft() for _ in range(len(waiting))]
+        self._kept.extend(batch for batch in batches if batch.process_queue.is_on_hold)
+        self._workers.submit([batch for batch in batches if not batch.process_queue.is_on_hold])
+
+    def _settle_all(self, batches: list[Batch]) -> None:
+        try:
+            self._settle(batches)
+        except Exception as error:  # noqa: BLE001 - otherwise no further result would be looked at
+            self._watcher.broke("Results of the listener were not noted", error)
+
     def _settle(self, batches: list[Batch]) -> None:
         """Acknowledge successful batches in bulk, and handle the others one by one."""
         done: dict[ProcessQueue, _Sum] = {}
@@ -141,6 +192,9 @@ class ConcurrentConsumption:
         self._open_count -= len(batches) - sum([batch.is_expired for batch in batches])
         if self._is_closed:
             return
+        if self._limit is not None:
+            for batch in batches:
+                self._limit.ended(batch)
         if self._overdue_count:
             self._count_returned(batches)
         now_ms, timeout_s, success = self._clock.now_ms(), self.expiry.timeout_s, ConsumeStatus.CONSUME_SUCCESS
@@ -170,6 +224,10 @@ class ConcurrentConsumption:
             self._watcher.consumed(topic, count, 0, found.spent_s * 1000, found.batch_count)
             self._watcher.came_back(ConsumeResult.SUCCESS, found.batch_count)
             self._remove(process_queue, found.messages)
+            if self._limit is not None:
+                self._limit.succeeded(len(found.messages))
+        if self._limit is not None:
+            self.release()
 
     def _settle_one(self, batch: Batch, result: ConsumeResult) -> None:
         good, bad = split(batch, ack_index_on_failure=self._settings.ack_index_on_failure)
@@ -183,6 +241,8 @@ class ConcurrentConsumption:
             self._watcher.came_late(batch)
         if good:
             self._remove(batch.process_queue, good)
+            if self._limit is not None:
+                self._limit.succeeded(len(good))
         if not bad:
             return
         if self._settings.message_model == BROADCASTING:
@@ -191,7 +251,7 @@ class ConcurrentConsumption:
             return
         rest = Batch(batch.process_queue, bad, batch.delay_level)
         rest.attempt = batch.attempt
-        self._start(self._give_back(rest, batch.delay_level))
+        self._start(rest, batch.delay_level)
 
     def _remove(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         offset = process_queue.remove(messages)
@@ -270,9 +330,16 @@ class ConcurrentConsumption:
         self._watcher.expired(batch)
         rest = Batch(batch.process_queue, list(batch.messages), EXPIRED_LEVEL)
         rest.is_expired = True
-        self._start(self._give_back(rest, EXPIRED_LEVEL))
+        if self._limit is not None:
+            self._limit.ended(batch)
+        self._start(rest, EXPIRED_LEVEL)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, batch: Batch, level: int) -> None:
+        """Send messages back in the background."""
+        work = run_again(
+            partial(self._give_back, batch, level), clock=self._clock, rest_s=self._settings.local_retry_s,
+            on_error=partial(self._watcher.broke, f"{batch.mq}: sending failed messages back"),
+        )  # fmt: skip
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -26,11 +26,11 @@ _MOST_CHARACTERS = 500
 class ConsumeReporter:
     """Counts and reports the results of batches for ConcurrentConsumption (concurrent.Watcher), since the start.
 
-    `ok_count` and `failed_count` count messages, `results` counts batches by their label.
+    `ok_count`, `failed_count`, and `expired_count`, a part of it, count messages; `results` counts batches by label.
     """
 
     def __init__(self, report: Report, counters: Counters, message_model: str) -> None:
-        self.ok_count = self.failed_count = 0
+        self.ok_count = self.failed_count = self.expired_count = 0
         self.results = dict.fromkeys(ConsumeResult, 0)
         self._late_count = 0
         self._report = report
@@ -93,8 +93,14 @@ class ConsumeReporter:
         )
 
     def expired(self, batch: Batch) -> None:
-        """See concurrent.Watcher."""
+        """See concurrent.Watcher. Java's clients do not count it as failed."""
+        self.failed_count += len(batch.messages)
+        self.expired_count += len(batch.messages)
         self._report(ConsumerWarning.EXPIRED, f"{_place(batch)}: the listener took too long; the batch is sent back.")
+
+    def broke(self, what: str, error: BaseException) -> None:
+        """See concurrent.Watcher."""
+        self._report(ConsumerWarning.BUG, f"{what}: rmqctl failed ({describe_error(error)}) and tries again.")
 
 
 def describe_error(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock
 from rmqctl.protocol.message import iter_messages
 
-from .batch import Batch, Listener
+from .batch import Admission, Batch, Listener
 from .consume_reporter import describe_error
 from .process_queue import ProcessQueue
 from .retried_message import restore_topics
@@ -49,8 +49,8 @@ async def consume_directly(listener: Listener, clock: Clock, batch: Batch) -> di
     """Pass a batch to a listener, in its own worker; return the result (ConsumeMessageDirectlyResult)."""
     done = asyncio.Event()
     workers = make_workers(
-        listener, 1, clock, name="ConsumeMessageDirectly", on_done=lambda _: done.set(), on_start=lambda *_: None,
-        on_end=lambda _: None,
+        listener, 1, clock, name="ConsumeMessageDirectly", on_done=lambda _: done.set(),
+        admit=lambda *_: Admission.START, on_end=lambda _: None,
     )  # fmt: skip
     try:
         workers.submit([batch])

@@ -15,9 +15,10 @@ from rmqctl.client.core import Client
 from rmqctl.consumer.rules.client_id import make_client_id
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.group import Subscription
+from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.net.own_address import own_address
-from rmqctl.protocol import consumer_requests
+from rmqctl.protocol import consumer_requests, group_bodies
 
 from .broker_time import BrokerTime
 from .routes import Routes
@@ -148,6 +149,19 @@ class Membership:
     def beat_soon(self) -> None:
         """Have `run()` send a heartbeat to all brokers soon."""
         self._wake.set()
+
+    async def find_members(self) -> set[str]:
+        """Return the client ids that brokers list: any broker that answers knows all members."""
+        brokers = [broker for broker in self._routes.brokers() if broker.addresses]
+        return set().union(*await asyncio.gather(*map(self._ids_at, brokers)))
+
+    async def _ids_at(self, broker: BrokerData) -> Collection[str]:
+        request = consumer_requests.get_consumer_ids(self._settings.group)
+        try:
+            answer = await self._client.ask(broker.read_addresses[0], request)
+        except RmqctlError:
+            return ()  # a group without members is an error too; heartbeats report the rest
+        return group_bodies.decode_consumer_ids(answer.body)
 
     async def beat(self) -> None:
         """Send a heartbeat to all brokers; return once each has answered or failed, see `heard()`."""

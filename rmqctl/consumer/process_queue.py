@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 
@@ -26,22 +28,39 @@ class DuplicateRisk(NamedTuple):
     done_count: int
 
 
+class UnackedMessages(Struct, frozen=True):
+    """Pulled messages of one queue that are not acknowledged, whether the listener got them or not."""
+
+    mq: MessageQueue
+    first_offset: int
+    count: int
+
+
 class ProcessQueue:
-    """The messages of one queue in flight (ProcessQueue). Not thread-safe, except for `has` and `dropped`.
+    """The messages of one queue in flight (ProcessQueue). Thread-safe are only `has`, `dropped` and `is_on_hold`.
 
     Messages are distinguished by identity, not by offset: where an offset arrives twice, the queue waits for both.
     Await `room` for the next removal. The callers that pull and consume set `last_pull_at_ms` and `last_consume_at_ms`;
-    both start with the creation time, as in Java.
+    both start with the creation time, as in Java. `last_pull_s` is the same by the monotonic clock. `next_offset` is
+    where the next pull starts.
+
+    `is_doubtful`: another member may have consumed it; that is checked before the next pull. `is_on_hold`: also before
+    pulled messages are consumed, because this process was stopped.
     """
 
-    def __init__(self, mq: MessageQueue, *, now_ms: int = 0) -> None:
+    def __init__(self, mq: MessageQueue, *, next_offset: int = 0, now_ms: int = 0, now_s: float = 0.0) -> None:
         self.mq = mq
         self.size_bytes = 0
         self.max_offset_put: int | None = None
-        self.dropped = False
+        self.next_offset = next_offset
+        self.dropped = self.is_doubtful = self.is_on_hold = False
+        self.checking = asyncio.Lock()
+        # What was not acknowledged when it was dropped.
+        self.left: UnackedMessages | None = None
         self.room = asyncio.Event()
         self.taken_at_ms = now_ms
         self.last_pull_at_ms = now_ms
+        self.last_pull_s = now_s
         self.last_consume_at_ms = now_ms
         # The stored size of each message that is not done, in the order of their offsets.
         self._sizes: dict[StoredMessage, int] = {}
@@ -126,6 +145,7 @@ class ProcessQueue:
 
     def drop(self) -> None:
         """Give up the queue: it becomes empty, and its offset is no longer committed."""
+        self.left = self.unacked()
         self.dropped = True
         self.size_bytes = 0
         self._sizes.clear()
@@ -133,6 +153,10 @@ class ProcessQueue:
         self._rest = iter(())
         self._first = None
         self._wake()
+
+    def unacked(self) -> UnackedMessages | None:
+        """Return the messages that are not done, or were not when the queue was dropped; None for none."""
+        return self.left if self._first is None else UnackedMessages(self.mq, self._first.queue_offset, self.count)
 
     def duplicate_risk(self) -> DuplicateRisk:
         """Return the messages that a crash now would redeliver; for none, both offsets are the one to commit."""

@@ -64,8 +64,11 @@ class PullOwner(Protocol):
     def pulled(self, process_queue: ProcessQueue, pulled: PullBatch) -> None:
         """Accept pulled messages, or the fact that this group has none up to an offset."""
 
-    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
-        """Return whether no other member has consumed a queue; otherwise give it up. Raises RmqctlError."""
+    async def make_sure(self, process_queue: ProcessQueue) -> bool:
+        """Return whether a doubtful queue is still this member's; otherwise give it up. Raises RmqctlError."""
+
+    def look(self) -> None:
+        """Find out whether this process has just been stopped, which makes its queues doubtful."""
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         """Give up a queue whose offset the broker does not have, and restart at the broker's offset."""
@@ -86,16 +89,15 @@ class PullBatch(Struct, frozen=True):
     faults: Sequence[str] = ()
 
 
-async def pull_queue(owner: PullOwner, process_queue: ProcessQueue, offset: int) -> None:
-    """Pull a queue from an offset on until it is dropped. Raises only CancelledError."""
+async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
+    """Pull a queue from its next offset on until it is dropped. Raises only CancelledError."""
     settings, clock, mq = owner.settings, owner.client.clock, process_queue.mq
     broker_id = MASTER_ID
-    # Whether the broker may have dropped this member, so that another one has taken the queue.
-    is_doubtful = False
     while not process_queue.dropped:
-        now_ms = clock.now_ms()
-        is_doubtful |= now_ms - process_queue.last_pull_at_ms > settings.pull_expired_s * 1000
-        process_queue.last_pull_at_ms = now_ms
+        now_s = clock.monotonic_s()
+        if now_s - process_queue.last_pull_s > settings.pull_expired_s:
+            process_queue.is_doubtful = True  # the broker may have dropped this member
+        process_queue.last_pull_s, process_queue.last_pull_at_ms = now_s, clock.now_ms()
         if not owner.is_running:
             await pause(clock, settings.not_running_s)
             continue
@@ -109,24 +111,28 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue, offset: int)
         if subscription is None:
             await pause(clock, settings.error_delay_s)
             continue
+        offset = process_queue.next_offset
         try:
-            if is_doubtful and not await owner.is_still_ours(process_queue, offset):
+            if not await owner.make_sure(process_queue):
                 return
-            is_doubtful = False
             answer, spent_ms = await _ask(owner, mq, offset, subscription, broker_id)
+            owner.look()
+            if clock.monotonic_s() - now_s > settings.pull_expired_s:
+                process_queue.is_doubtful = True  # so late an answer may have been read by another member since
+            if not await owner.make_sure(process_queue):
+                return
+            process_queue.last_pull_s = clock.monotonic_s()
             faults: list[str] = []
             next_offset, max_offset, messages = _read(answer, faults)
             next_broker_id = headers.int_field(answer, _SUGGESTED) if answer.ext_fields.get(_SUGGESTED) else MASTER_ID
         except RmqctlError as error:
             broker_id = MASTER_ID
-            is_doubtful |= isinstance(error, UnreachableError)
+            process_queue.is_doubtful |= isinstance(error, UnreachableError)
             await owner.pull_failed(mq, error)
             await pause(clock, settings.error_delay_s)
             continue
         if _is_over(process_queue):
             return
-        if clock.now_ms() - now_ms > settings.pull_expired_s * 1000:
-            continue  # so late an answer may have been read by another member since
         if answer.code == ResponseCode.FLOW_CONTROL:
             await pause(clock, settings.broker_busy_s)
             continue
@@ -136,7 +142,7 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue, offset: int)
         broker_id = next_broker_id
         wanted = with_tags(messages, subscription.tags) if subscription.tags else messages
         owner.pulled(process_queue, PullBatch(offset, next_offset, max_offset, wanted, spent_ms, faults))
-        offset = next_offset
+        process_queue.next_offset = next_offset
         if messages and settings.pull_interval_s:
             await pause(clock, settings.pull_interval_s)
 

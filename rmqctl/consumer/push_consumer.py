@@ -6,23 +6,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-
-from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.rules.rebalance import BY_PLACE
 from rmqctl.consumer.rules.subscriptions import retry_subscription
-from rmqctl.errors import UnreachableError
+from rmqctl.errors import RefusedError, UnreachableError
 from rmqctl.model.consumption import ConsumeResult, ConsumerWarning
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CLUSTERING, Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.consumer_requests import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy, class_of_strategy
@@ -35,13 +34,14 @@ from .broker_time import BrokerTime
 from .client_processor import ClientProcessor
 from .concurrent_consumption import ConcurrentConsumption
 from .consume_reporter import ConsumeReporter, Report
+from .count_limit import CountLimit
 from .counters import Counters
-from .local_offsets import LocalOffsets, local_offsets_path
 from .loop_watch import LoopWatch
 from .membership import Membership, own_client_id
 from .message_skipper import MessageSkipper
-from .offset_store import BrokerOffsets, OffsetStore
-from .process_queue import ProcessQueue
+from .offsets.local import LocalOffsets, local_offsets_path
+from .offsets.store import BrokerOffsets, OffsetStore
+from .process_queue import ProcessQueue, UnackedMessages
 from .rebalance import Rebalance
 from .retry_guard import RetryGuard
 from .routes import Routes
@@ -50,14 +50,7 @@ from .settings import ConsumerSettings
 from .workers import find_fault
 
 _DRAIN_LOOK_S = 0.05
-
-
-class UnackedMessages(Struct, frozen=True):
-    """Pulled messages of one queue that are not acknowledged, whether the listener got them or not."""
-
-    mq: MessageQueue
-    first_offset: int
-    count: int
+_LOG = logging.getLogger(__name__)
 
 
 class PushConsumer:
@@ -65,14 +58,14 @@ class PushConsumer:
 
     All members must use the same `strategy`. `skip` is called for each message before it is consumed, for example to
     check whether its unique key was seen; a message for which it returns True is acknowledged unread. `report` receives
-    problems; another thread calls it for a blocked event loop. `on_broken` receives an error after which the consumer
-    no longer works. Raises TypeError for an invalid listener.
+    problems; another thread calls it for a blocked event loop. With a `limit`, only some messages are consumed.
+    Raises TypeError for an invalid listener.
     """
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
         strategy: Strategy, *, report: Report = lambda _, __: None, skip: Callable[[StoredMessage], bool] | None = None,
-        on_broken: Callable[[BaseException], None] = lambda _: None,
+        limit: CountLimit | None = None,
     ) -> None:  # fmt: skip
         self.client = client
         self.settings = settings
@@ -83,8 +76,8 @@ class PushConsumer:
         self.counters = Counters(client.clock)
         self.client_id = own_client_id(settings)
         self._given = tuple(subscriptions)
-        self._report = report
-        self._on_broken = on_broken
+        self._limit = limit
+        self._report = report = partial(_tell, report)
         self._telling = ConsumeReporter(report, self.counters, settings.message_model)
         self._tasks: list[asyncio.Task[None]] = []
         self._fresh_routes = FreshRoutes(client, settings.route_refresh_s)
@@ -96,13 +89,14 @@ class PushConsumer:
         self.holding = AssignedQueues(
             client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
             counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, report),
-            report=report,
+            report=report, broke=self._telling.broke,
         )  # fmt: skip
         self.rebalance = Rebalance(
             client, settings, self.membership, self.routes, strategy.allocate, self.holding,
             by_place=strategy.name in BY_PLACE, report=report, on_ids=self._retry_guard.saw,
         )  # fmt: skip
         self.holding.on_lost = self.rebalance.wake
+        self.holding.rebalanced = self.rebalance.next_round
         self._consumption: ConcurrentConsumption | None = None
         self._control = ClientProcessor(
             strategy=class_of_strategy(strategy.name), report=partial(report, ConsumerWarning.RESET)
@@ -118,8 +112,12 @@ class PushConsumer:
 
     # Life
 
-    async def start(self) -> None:
-        """Join the group and start. Raises NotFoundError for topics without a route, or a broker error if all fail."""
+    async def start(self, *, force: bool = False) -> None:
+        """Join the group and start. Raises NotFoundError for topics without a route, or a broker error if all fail.
+
+        Raises RefusedError if a member has the same client id, because both would get the same queues; not with
+        `force`.
+        """
         topics = [each.topic for each in self._given]
         await self.routes.refresh(topics)
         if not self.routes.brokers():
@@ -132,11 +130,19 @@ class PushConsumer:
             self.membership.subscribe(each)
         if self.settings.message_model == CLUSTERING:
             self.membership.subscribe(retry_subscription(self.settings.group))
+        members = await self.membership.find_members()
+        if self.client_id in members and not force:
+            raise RefusedError(
+                f"{self.settings.group} already has a member {self.client_id}.",
+                hint="Use another --instance. A member that was cut off disappears after 2 minutes; or add --force.",
+            )
+        await self.holding.starts.look(topics, has_members=bool(members))
         await self.membership.beat()
         heard = self.membership.heard()
         errors = [each.error for each in heard if each.error is not None]
         if errors and len(errors) == len(heard):
             raise errors[0]
+        await self.holding.starts.begin()
         producer = Producer(self.client, CLIENT_INNER_PRODUCER, routes=self._fresh_routes)
         send_back = SendBackRequests(
             self.client, self.settings.group, producer, max_reconsume_times=self.settings.max_reconsume_times,
@@ -145,25 +151,29 @@ class PushConsumer:
         )  # fmt: skip
         self._consumption = self.holding.consumption = ConcurrentConsumption(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self.holding.acknowledge,
-            watcher=self._telling,
+            watcher=self._telling, stands_still=self.holding.stand_still.is_over, limit=self._limit,
         )  # fmt: skip
         self.holding.started_at_ms = self.client.clock.now_ms()
         self._control.attach(self)
         self.client.handlers.update(self._control.handlers)
         self.holding.is_running = True
         self._loop_watch = LoopWatch(self.settings.loop_watch_s, self._report)
+        self.holding.stand_still.start()
+        works = {
+            "Heartbeats": self.membership.run, "The rebalance": self.rebalance.run,
+            "Storing offsets": self._persist_now_and_then,
+        }  # fmt: skip
         self._tasks = [
-            asyncio.ensure_future(self.membership.run()), asyncio.ensure_future(self.rebalance.run()),
-            asyncio.ensure_future(self._persist_now_and_then()),
-        ]  # fmt: skip
-        for task in self._tasks:
-            task.add_done_callback(self._on_ended)
-
-    def _on_ended(self, task: asyncio.Task[None]) -> None:
-        """Report a part of the consumer that has ended by a bug, because the consumer no longer works."""
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._on_broken(error)
+            asyncio.ensure_future(
+                run_again(
+                    work,
+                    clock=self.client.clock,
+                    rest_s=self.settings.error_delay_s,
+                    on_error=partial(self._telling.broke, what),
+                )
+            )
+            for what, work in works.items()
+        ]
 
     async def drain(self, limit_s: float) -> list[UnackedMessages]:
         """Stop pulling, consume pulled messages, store offsets, leave the group; return unacknowledged messages.
@@ -194,6 +204,7 @@ class PushConsumer:
         if self._loop_watch is not None:
             self._loop_watch.close()
         await self._control.aclose()
+        await self.holding.aclose()
         await stop_tasks(self._tasks)
         # Before the offsets are stored: a message that is sent back later would also be redelivered by the offsets.
         if self._consumption is not None:
@@ -210,6 +221,11 @@ class PushConsumer:
     def ok_count(self) -> int:
         """Number of messages that were consumed successfully."""
         return self._telling.ok_count
+
+    @property
+    def expired_count(self) -> int:
+        """Number of messages of `failed_count` that took too long."""
+        return self._telling.expired_count
 
     @property
     def results(self) -> Mapping[ConsumeResult, int]:
@@ -240,11 +256,7 @@ class PushConsumer:
 
     def unfinished(self) -> list[UnackedMessages]:
         """Return the pulled messages that are not acknowledged, by queue."""
-        return [
-            UnackedMessages(mq, queue.first_offset, queue.count)
-            for mq, queue in sorted(self.holding.queues.items())
-            if queue.first_offset is not None
-        ]
+        return self.holding.unfinished()
 
     def heads(self) -> Mapping[MessageQueue, Head]:
         """Return the first message in flight of each queue whose listener is processing it now."""
@@ -299,3 +311,11 @@ class PushConsumer:
             # The time that one broker needs to fail must not delay the offsets of the others.
             spent_s = self.client.clock.monotonic_s() - began_s
             await pause(self.client.clock, max(0.0, self.settings.persist_s - spent_s))
+
+
+def _tell(report: Report, kind: ConsumerWarning, sentence: str) -> None:
+    """Pass on a problem; a user's function that fails must not end the part of the consumer that reports it."""
+    try:
+        report(kind, sentence)
+    except Exception:  # noqa: BLE001
+        _LOG.exception("The report of a consumer failed: %s", sentence)

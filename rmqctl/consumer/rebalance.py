@@ -17,7 +17,6 @@ from rmqctl.consumer.rules.rebalance import (
     UnchangedReason,
     compute_moves,
     compute_share,
-    find_expired,
     find_unsubscribed,
     share_of_all,
 )
@@ -30,6 +29,7 @@ from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import consumer_requests, group_bodies
 from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
+from rmqctl.text.words import listed
 
 from .consume_reporter import Report
 from .membership import Membership
@@ -40,13 +40,15 @@ from .settings import ConsumerSettings
 _BROKERS_ASKED = 3
 # The pause after an incomplete round; it doubles with each further one. RocketMQ retries every second.
 _RETRY_S = 1.0
+# The reason of a queue that is only not ready yet.
+_NOT_NOW = "NOT_NOW"
 
 
 class RebalanceOwner(Protocol):
     """The consumer that holds the queues."""
 
-    def held(self) -> Mapping[MessageQueue, int]:
-        """Return the held queues, and when each was last pulled or paused, epoch ms."""
+    def held(self) -> Mapping[MessageQueue, float]:
+        """Return the held queues, and how long ago each was last pulled or paused, in s."""
 
     async def take(self, mq: MessageQueue) -> bool:
         """Take a queue; return False or raise RmqctlError if it cannot be taken now."""
@@ -108,6 +110,8 @@ class Rebalance:
         self._report = report
         self._on_ids = on_ids
         self._wake = asyncio.Event()
+        self._has_namesake = False
+        self._waiting: list[asyncio.Future[None]] = []
         self._presences: dict[str, Presence] = {}
         # By topic, for callers.
         self.outcomes: dict[str, TopicBalance] = {}
@@ -115,6 +119,13 @@ class Rebalance:
     def wake(self) -> None:
         """Rebalance as soon as allowed: a broker reports a change of members (NOTIFY_CONSUMER_IDS_CHANGED)."""
         self._wake.set()
+
+    async def next_round(self) -> None:
+        """Return once a rebalance that begins from now on has ended."""
+        ended = asyncio.get_running_loop().create_future()
+        self._waiting.append(ended)
+        self.wake()
+        await ended
 
     async def run(self) -> None:
         """Rebalance until cancelled: immediately, every rebalance_s, when woken, and sooner after failures.
@@ -126,7 +137,14 @@ class Rebalance:
         while True:
             self._wake.clear()
             began_s = clock.monotonic_s()
-            if await self.round():
+            waiting, self._waiting = self._waiting, []
+            try:
+                is_complete = await self.round()
+            finally:
+                for ended in waiting:
+                    if not ended.done():
+                        ended.set_result(None)
+            if is_complete:
                 rest_s, retry_s = settings.rebalance_s, _RETRY_S
             else:
                 rest_s, retry_s = retry_s, min(retry_s * 2, settings.rebalance_s)
@@ -165,12 +183,14 @@ class Rebalance:
         """Rebalance one topic; return whether its queues have changed."""
         outcome = await self._find_share(topic)
         self._tell(outcome)
-        held = {mq: at_ms for mq, at_ms in self._owner.held().items() if mq.topic == topic}
-        expired = find_expired(held, self._client.clock.now_ms(), round(self._settings.pull_expired_s * 1000))
+        held = {mq: idle_s for mq, idle_s in self._owner.held().items() if mq.topic == topic}
+        expired = frozenset(mq for mq, idle_s in held.items() if idle_s > self._settings.pull_expired_s)
         moves = compute_moves(held, outcome.share, expired)
         dropped, stuck = await self._each(moves.drop, self._owner.drop)
         taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
-        self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
+        before, refused = self.outcomes.get(topic), {**stuck, **refused}
+        self.outcomes[topic] = replace(outcome, refused=refused)
+        self._tell_refused(refused, {} if before is None else before.refused)
         return bool(dropped or taken)
 
     def _tell(self, outcome: TopicBalance) -> None:
@@ -182,6 +202,27 @@ class Rebalance:
                 ConsumerWarning.STRATEGY, f"{outcome.topic} keeps its shares, because the strategy failed: {reason}."
             )
 
+    def _tell_namesake(self, asked: str, ids: Sequence[str]) -> None:
+        """Report another connection with this client's id, if it is not unique by itself, once while it lasts."""
+        had_namesake, own_id = self._has_namesake, self._membership.client_id
+        self._has_namesake = self._settings.instance_name is not None and ids.count(own_id) > 1
+        if self._has_namesake and not had_namesake:
+            self._report(
+                ConsumerWarning.GROUP,
+                f"{asked} lists {own_id} {ids.count(own_id)} times: another member has the same id and gets the same "
+                "queues, or a lost connection of this member is not forgotten yet (after 2 minutes).",
+            )
+
+    def _tell_refused(self, refused: Mapping[MessageQueue, str], before: Mapping[MessageQueue, str]) -> None:
+        """Report queues that cannot be taken or dropped, once for each reason while it lasts."""
+        by_reason: dict[str, list[MessageQueue]] = {}
+        for mq, reason in refused.items():
+            if reason not in (_NOT_NOW, before.get(mq)):
+                by_reason.setdefault(reason, []).append(mq)
+        for reason, queues in by_reason.items():
+            where = listed([str(mq) for mq in sorted(queues)])
+            self._report(ConsumerWarning.TAKE, f"Cannot take or give up {where} yet: {reason}")
+
     async def _each(
         self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]
     ) -> tuple[list[MessageQueue], dict[MessageQueue, str]]:
@@ -189,7 +230,7 @@ class Rebalance:
 
         async def guarded(mq: MessageQueue) -> str | None:
             try:
-                return None if await call(mq) else "NOT_NOW"
+                return None if await call(mq) else _NOT_NOW
             except RmqctlError as error:
                 return error.sentence
 
@@ -217,6 +258,7 @@ class Rebalance:
             # The broker has lost us, after a restart or a lost connection; other members have taken our queues.
             self._membership.beat_soon()
         self._on_ids(asked, ids)
+        self._tell_namesake(asked, ids)
         counted = self._count(topic, ids)
         own_id = self._membership.client_id
         share = compute_share(queues, counted, own_id, self._allocate, by_place=self._by_place)

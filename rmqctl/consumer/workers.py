@@ -13,10 +13,11 @@ from typing import NamedTuple, Protocol
 from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.net.clock import Clock
 
-from .batch import ALL, Batch, Listener
+from .batch import ALL, Admission, Batch, Listener
 
-# Called in the thread or task that consumes: just before, with the time on the consumer's clock, and just after.
-OnStart = Callable[[Batch, float], None]
+# Called in the thread or task that consumes: just before, with the time on the consumer's clock, and just after. A
+# batch that is kept for later comes back with submit().
+Admit = Callable[[Batch, float], Admission]
 OnEnd = Callable[[Batch], None]
 # How long finished batches may wait to be collected, and work for another thread, under load.
 _TURN_S = 0.001
@@ -34,7 +35,7 @@ class Workers(Protocol):
 
 def make_workers(
     listener: Listener, count: int, clock: Clock, *, name: str, on_done: Callable[[list[Batch]], None],
-    on_start: OnStart, on_end: OnEnd,
+    admit: Admit, on_end: OnEnd,
 ) -> Workers:  # fmt: skip
     """Return `count` workers for a listener. `on_done` is called in the event loop with the finished batches.
 
@@ -44,7 +45,7 @@ def make_workers(
     middle of work that must finish. A coroutine may set its own limit (asyncio.timeout).
     """
     make = TaskWorkers if is_coroutine_function(listener) else ThreadWorkers
-    return make(_Calling(listener, clock.monotonic_s, on_start, on_end), count, on_done, name)
+    return make(_Calling(listener, clock.monotonic_s, admit, on_end), count, on_done, name)
 
 
 def find_fault(listener: object) -> str | None:
@@ -83,7 +84,7 @@ class _Calling(NamedTuple):
 
     listener: Listener
     now_s: Callable[[], float]
-    on_start: OnStart
+    admit: Admit
     on_end: OnEnd
 
 
@@ -165,7 +166,7 @@ class ThreadWorkers:
         return bool(found)
 
     def _run(self) -> None:
-        listener, now_s, on_start, on_end = self._calling
+        listener, now_s, admit, on_end = self._calling
         wait, take, add = self._bell.get, self._work.popleft, self._done.append
         while wait():
             while True:
@@ -173,9 +174,12 @@ class ThreadWorkers:
                     batch = take()
                 except IndexError:
                     break
-                if not batch.process_queue.dropped:
-                    batch.started_s = started_s = now_s()
-                    on_start(batch, started_s)
+                started_s = now_s()
+                admission = admit(batch, started_s)
+                if admission is Admission.LATER:
+                    continue
+                if admission is Admission.START:
+                    batch.started_s = started_s
                     try:
                         _note(batch, listener(batch.messages, batch))
                     except BaseException as error:  # noqa: BLE001 - sys.exit() in a listener must not end the consumer
@@ -194,6 +198,18 @@ class ThreadWorkers:
             pass  # the loop has ended
 
 
+class _WorkerTask(asyncio.Task[None]):
+    """A task that knows how often the code that it runs has cancelled it, such as a listener its own task."""
+
+    own_cancel_count = 0
+
+    def cancel(self, msg: object = None) -> bool:
+        """See asyncio.Task."""
+        if asyncio.current_task(self.get_loop()) is self:
+            self.own_cancel_count += 1
+        return super().cancel(msg)
+
+
 class TaskWorkers:
     """Tasks of the event loop, for listeners that wait without blocking. Finished batches are handed over together."""
 
@@ -203,7 +219,9 @@ class TaskWorkers:
         self._loop = asyncio.get_running_loop()
         self._done: list[Batch] = []
         self._work: asyncio.Queue[Batch] = asyncio.Queue()
-        self._tasks = [asyncio.create_task(self._run(), name=f"{name}_{number + 1}") for number in range(count)]
+        self._tasks = [
+            _WorkerTask(self._run(), loop=self._loop, name=f"{name}_{number + 1}") for number in range(count)
+        ]
 
     def submit(self, batches: Iterable[Batch]) -> None:
         """See Workers."""
@@ -225,19 +243,26 @@ class TaskWorkers:
         self._on_done(found)
 
     async def _run(self) -> None:
-        own, (listener, now_s, on_start, on_end) = asyncio.current_task(), self._calling
+        own, (listener, now_s, admit, on_end) = asyncio.current_task(), self._calling
+        assert isinstance(own, _WorkerTask)  # noqa: S101
         while True:
             batch = await self._work.get()
-            if not batch.process_queue.dropped:
-                batch.started_s = started_s = now_s()
-                on_start(batch, started_s)
+            started_s = now_s()
+            admission = admit(batch, started_s)
+            if admission is Admission.LATER:
+                continue
+            if admission is Admission.START:
+                batch.started_s = started_s
                 try:
                     answer = listener(batch.messages, batch)
                     _note(batch, await answer if inspect.isawaitable(answer) else answer)
                 except BaseException as error:
-                    # A CancelledError is the listener's own failure, unless this task was cancelled.
-                    if isinstance(error, asyncio.CancelledError) and own is not None and own.cancelling():
+                    # A CancelledError is the failure of the listener, unless other code cancelled this task.
+                    if isinstance(error, asyncio.CancelledError) and own.cancelling() > own.own_cancel_count:
                         raise
+                    while own.own_cancel_count:
+                        own.own_cancel_count -= 1
+                        own.uncancel()
                     _note_failure(batch, error)
                 batch.finished_s = now_s()
                 on_end(batch)

@@ -53,3 +53,5 @@ class ConsumerWarning(StrEnum):
     WORKERS = "WORKERS"
     LOOP_BLOCKED = "LOOP_BLOCKED"
     STOOD_STILL = "STOOD_STILL"
+    TAKE = "TAKE"
+    BUG = "BUG"

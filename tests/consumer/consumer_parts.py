@@ -8,6 +8,7 @@ from typing import Any
 
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.concurrent_consumption import ConcurrentConsumption
+from rmqctl.consumer.count_limit import CountLimit
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import RmqctlError, UnreachableError
@@ -89,6 +90,7 @@ class Watching:
         self.expired_offsets: list[list[int]] = []
         self.labels: dict[ConsumeResult, int] = {}
         self.late_offsets: list[list[int]] = []
+        self.bugs: list[tuple[str, BaseException]] = []
         self.given_up_offsets: list[int] = []
         # How many workers hang, each time that all do, and 0 when one came back.
         self.hanging: list[int] = []
@@ -125,6 +127,9 @@ class Watching:
     def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
         self.blocked_queues.append(process_queue)
 
+    def broke(self, what: str, error: BaseException) -> None:
+        self.bugs.append((what, error))
+
     def expired(self, batch: Batch) -> None:
         self.expired_offsets.append(offsets(batch.messages))
 
@@ -134,7 +139,7 @@ class Consuming:
 
     def __init__(
         self, listener: Callable[[Sequence[StoredMessage], Batch], Any], *, broker: Broker | None = None,
-        **settings: Any,
+        limit: CountLimit | None = None, **settings: Any,
     ) -> None:  # fmt: skip
         self.clock = VirtualClock()
         self.broker = broker or Broker()
@@ -143,7 +148,7 @@ class Consuming:
         self.acknowledged: list[int] = []
         self.consumption = ConcurrentConsumption(
             ConsumerSettings(group="G", **settings), listener, self.clock, send_back=self.broker,
-            acknowledge=lambda _, offset: self.acknowledged.append(offset), watcher=self.watching,
+            acknowledge=lambda _, offset: self.acknowledged.append(offset), watcher=self.watching, limit=limit,
         )  # fmt: skip
 
     def put(self, *places: int) -> list[StoredMessage]:

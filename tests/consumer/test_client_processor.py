@@ -13,7 +13,7 @@ from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch, Listener
 from rmqctl.consumer.client_processor import ClientProcessor
 from rmqctl.consumer.counters import Counters
-from rmqctl.consumer.offset_store import BrokerOffsets
+from rmqctl.consumer.offsets.store import BrokerOffsets
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings

@@ -11,11 +11,13 @@ import pytest
 
 from rmqctl.consumer.batch import ALL, Batch
 from rmqctl.consumer.concurrent_consumption import split
+from rmqctl.consumer.count_limit import CountLimit
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
 from rmqctl.model.group import BROADCASTING, CLUSTERING
 from rmqctl.protocol.message import StoredMessage
 from tests.consumer.consumer_parts import LATER, MQ, SUCCESS, Broker, Consuming, damaged_message, messages, offsets
+from tests.scripted_peer import run
 
 
 class _Listener:
@@ -621,3 +623,52 @@ async def test_once_closed_late_results_are_not_heard() -> None:
     # It came back, and left the group before.
     assert consuming.consumption.is_idle
     assert (consuming.broker.asked_count, consuming.watching.counts, consuming.left) == (0, [], [0, 1])
+
+
+# So many and no more
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "failing", "seen"),
+    [
+        # What fails does not count, and what was kept meanwhile comes instead.
+        (1, {}, [[0], [1], [2]]),
+        (1, {0: LATER, 2: None}, [[0], [1], [2], [3], [4]]),
+        (2, {}, [[0, 1], [2]]),
+        (2, {2: LATER}, [[0, 1], [2], [4]]),
+    ],
+)
+def test_no_more_than_so_many_succeed(batch_size: int, failing: dict[int, Any], seen: list[list[int]]) -> None:
+    async def go() -> None:
+        reached: list[None] = []
+        limit = CountLimit(3, lambda: reached.append(None))
+        listener = _Listener(failing)
+        consuming = Consuming(listener, limit=limit, batch_size=batch_size, worker_count=4)
+        consuming.put(*range(8))
+        await consuming.settle(1)
+        assert (sorted(listener.seen), limit.is_reached, len(reached)) == (seen, True, 1)
+        assert sum(ok_count for _, ok_count, _ in consuming.watching.counts) == 3
+        # What is left over is no longer waited for, nor acknowledged.
+        assert consuming.consumption.is_idle
+        assert len(consuming.broker.taken) == len(failing)
+        await consuming.consumption.aclose()
+
+    run(go())
+
+
+def test_what_takes_too_long_does_not_count() -> None:
+    async def go() -> None:
+        limit = CountLimit(1, lambda: None)
+        listener = _Listener()
+        listener.hold(0)
+        consuming = Consuming(listener, limit=limit, consume_timeout_s=10)
+        consuming.put(0, 1)
+        await consuming.settle(9)
+        assert listener.seen == [[0]]
+        await consuming.settle(2)
+        consuming.consumption.release()
+        await consuming.settle(1)
+        assert (listener.seen, limit.is_reached) == ([[0], [1]], True)
+        await consuming.consumption.aclose()
+
+    run(go())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rmqctl.consumer.push_consumer import UnackedMessages
+from rmqctl.consumer.process_queue import UnackedMessages
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.consumer.consumer_cluster import GROUP, TOPIC, Cluster, Seen, scenario
@@ -118,3 +118,41 @@ def test_offsets_that_can_not_be_stored_at_the_end_are_told() -> None:
         assert await cluster.members() == []
 
     scenario(work)
+
+
+def test_a_drain_of_any_length_keeps_its_queues() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.send("a", "b")
+        seen = Seen()
+        seen.hold("a")
+        consumer = await cluster.started(seen, worker_count=1)
+        draining = asyncio.ensure_future(consumer.drain(1000))
+        await cluster.passes(600, step_s=1)
+        assert seen.bodies == ["a"]
+        seen.let_go()
+        await cluster.passes(1)
+        assert (await draining, seen.bodies, cluster.stored()) == ([], ["a", "b"], {0: 2})
+
+    scenario(work)
+
+
+def test_what_goes_to_another_member_while_it_drains_is_not_acknowledged() -> None:
+    async def work(cluster: Cluster) -> None:
+        for queue_id in (0, 1):
+            await cluster.send(f"{queue_id}", queue_id=queue_id)
+        seen = Seen()
+        seen.hold("0", "1")
+        consumer = await cluster.started(seen)
+        draining = asyncio.ensure_future(consumer.drain(60))
+        await cluster.passes(1)
+        # It sorts before ours, so it gets the first queue.
+        peer = await Peer.of_broker(cluster.sandbox)
+        await peer.heartbeat("0", consumer_data(GROUP, subscription(TOPIC)))
+        await cluster.passes(3)
+        seen.let_go()
+        await cluster.passes(1)
+        assert await draining == [UnackedMessages(MQ, 0, 1)] == consumer.unfinished()
+        assert (cluster.stored().get(0, 0), cluster.stored()[1]) == (0, 1)
+        await peer.aclose()
+
+    scenario(work, queue_count=2)

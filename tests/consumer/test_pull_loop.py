@@ -51,6 +51,7 @@ class _Owner:
         self.illegal: list[int] = []
         self.failures: list[str] = []
         self.doubts: list[int] = []
+        self.look_count = 0
         self.is_ours: bool | RmqctlError = True
 
     def subscription(self, topic: str) -> Subscription | None:
@@ -73,12 +74,18 @@ class _Owner:
         self.got.append(pulled)
         process_queue.put(pulled.messages)
 
-    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
+    async def make_sure(self, process_queue: ProcessQueue) -> bool:
         assert process_queue.mq == MQ
-        self.doubts.append(next_offset)
+        if not process_queue.is_doubtful:
+            return True
+        self.doubts.append(process_queue.next_offset)
         if isinstance(self.is_ours, RmqctlError):
             raise self.is_ours
+        process_queue.is_doubtful = False
         return self.is_ours
+
+    def look(self) -> None:
+        self.look_count += 1
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         process_queue.drop()
@@ -117,8 +124,8 @@ def _pulling(
         for reply in replies:
             owner.master.fail_next(Q.PULL_MESSAGE, reply)
         prepare(owner)
-        queue = ProcessQueue(MQ, now_ms=owner.clock.now_ms())
-        pulling = asyncio.ensure_future(pull_queue(owner, queue, offset))
+        queue = ProcessQueue(MQ, next_offset=offset, now_ms=owner.clock.now_ms(), now_s=owner.clock.monotonic_s())
+        pulling = asyncio.ensure_future(pull_queue(owner, queue))
         await owner.clock.await_idle()
         await check(owner, queue)
         assert not pulling.done() or pulling.exception() is None
@@ -452,16 +459,20 @@ def test_while_nobody_says_whose_it_is_it_is_asked_again_and_not_pulled() -> Non
     _pulling(check, DROP, DROP)
 
 
-@pytest.mark.parametrize(("away_s", "doubts", "got"), [(119, [], [[5]]), (121, [5], [])])
-def test_after_a_long_stop_it_is_asked_too_and_an_answer_of_before_does_not_count(
-    away_s: int, doubts: list[int], got: list[list[int]]
+@pytest.mark.parametrize(
+    ("away_s", "is_ours", "doubts", "got"), [(119, True, [], [[5]]), (121, True, [5], [[5]]), (121, False, [5], [])]
+)
+def test_an_answer_that_comes_very_late_counts_only_if_nobody_has_consumed_the_queue(
+    away_s: int, is_ours: bool, doubts: list[int], got: list[list[int]]
 ) -> None:
     async def check(owner: _Owner, _: ProcessQueue) -> None:
-        owner.clock._start_ms += away_s * 1000
+        owner.is_ours = is_ours
+        owner.clock._elapsed_s += away_s
         owner.master.connections[-1].reply(owner.master.asked[-1], _found(5))
         await owner.clock.await_idle()
         assert owner.doubts == doubts
         assert [offsets(pulled.messages) for pulled in owner.got] == got
-        assert owner.asked() == [5, 5 if doubts else 6]
+        assert owner.asked() == ([5, 6] if is_ours else [5])
+        assert owner.look_count == 1
 
     _pulling(check)

@@ -171,6 +171,64 @@ def test_7_4_a_stored_offset_always_wins(where: ConsumeFromWhere, stored: int | 
 
 
 @both
+@pytest.mark.parametrize(
+    ("where", "stored", "bodies", "ends"),
+    [
+        # The queues begin at 0, and a group without any offset there starts where it wants.
+        (ConsumeFromWhere.LAST_OFFSET, {}, [], {0: 1, 1: 2}),
+        (ConsumeFromWhere.TIMESTAMP, {}, ["1b"], {0: 1, 1: 2}),
+        (FIRST, {}, ["0a", "1a", "1b"], {0: 1, 1: 2}),
+        # A queue that is new to a group is consumed from its start.
+        (ConsumeFromWhere.LAST_OFFSET, {1: 1}, ["0a", "1b"], {0: 1, 1: 2}),
+        (ConsumeFromWhere.LAST_OFFSET, {1: 0}, ["0a", "1a", "1b"], {0: 1, 1: 2}),
+    ],
+)  # fmt: skip
+def test_a_new_group_starts_where_it_is_set_to_and_every_other_one_where_it_was(
+    where: ConsumeFromWhere, stored: dict[int, int], bodies: list[str], ends: dict[int, int], plays: str
+) -> None:
+    if (where, plays) == (ConsumeFromWhere.TIMESTAMP, "4.9.7"):
+        bodies = ["0a", *bodies]  # 4.9 finds the last message where none is as late
+
+    async def work(cluster: Cluster) -> None:
+        for body in ("0a", "1a"):
+            await cluster.send(body, queue_id=int(body[0]))
+        await cluster.passes(10)
+        at_ms = cluster.clock.now_ms()
+        await cluster.send("1b", queue_id=1)
+        for queue_id, offset in stored.items():
+            await cluster.commit(queue_id, offset)
+        seen = Seen()
+        consumer = await cluster.started(seen, consume_from=where, consume_timestamp_ms=at_ms)
+        if where is ConsumeFromWhere.LAST_OFFSET and not stored:
+            # At once, in all queues: another member that joins now must continue there.
+            assert cluster.stored() == ends
+        assert sorted(seen.bodies) == bodies
+        await cluster.during(consumer.drain(5))
+        assert cluster.stored() == ends
+
+    scenario(work, plays=plays, queue_count=2)
+
+
+def test_while_a_broker_does_not_say_whether_a_group_is_new_no_queue_is_taken() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.send("a")
+        cluster.sandbox.faults.silence(Q.QUERY_CONSUMER_OFFSET, count=None)
+        seen = Seen()
+        consumer = cluster.consumer(seen, consume_from=ConsumeFromWhere.LAST_OFFSET)
+        await cluster.during(consumer.start())
+        await cluster.passes(15)
+        assert MQ not in consumer.process_queues()
+        assert any("Cannot take" in said for said in cluster.reports)
+        cluster.sandbox.faults.clear()
+        await cluster.passes(20)
+        await cluster.send("b")
+        await cluster.passes(2)
+        assert seen.bodies == ["b"]
+
+    scenario(work)
+
+
+@both
 def test_an_offset_beyond_the_end_is_corrected_and_stored(plays: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.send("0", "1")
@@ -526,5 +584,40 @@ def test_broadcasting_gets_everything_and_keeps_its_offsets_here(
         # Files are read in a thread.
         await cluster.until(lambda: len(again.messages) > 0)
         assert again.bodies == ["c"]
+
+    scenario(work)
+
+
+# Bugs
+
+
+def test_a_part_that_fails_by_a_bug_is_reported_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(cluster: Cluster) -> None:
+        seen = Seen({"b": LATER})
+        consumer = await cluster.started(seen)
+        bugs = {"pulled": 1, "persist": 1, "_find_share": 1, "beat": 1, "_send_all": 1}
+
+        def break_once(owner: object, name: str) -> None:
+            works = getattr(owner, name)
+
+            def broken(*args: object, **options: object) -> object:
+                if bugs[name]:
+                    bugs[name] -= 1
+                    raise ZeroDivisionError(name)
+                return works(*args, **options)
+
+            monkeypatch.setattr(owner, name, broken)
+
+        break_once(consumer.holding, "pulled")
+        break_once(consumer.holding, "persist")
+        break_once(consumer.rebalance, "_find_share")
+        break_once(consumer.holding.consumption, "_send_all")
+        await cluster.send("a", "b")
+        await cluster.passes(40)
+        assert seen.bodies[:2] == ["a", "b"]
+        assert "b" in seen.bodies[2:]
+        assert cluster.stored() == {0: 2}
+        for part in ("Pulling T@broker-a:0", "Storing offsets", "The rebalance", "sending failed messages back"):
+            assert any(f"{part}: rmqctl failed (ZeroDivisionError" in said for said in cluster.reports), part
 
     scenario(work)

@@ -46,8 +46,8 @@ class Holder:
         self.dropped: list[MessageQueue] = []
         self.take_s = 0.0
 
-    def held(self) -> dict[MessageQueue, int]:
-        return self.queues
+    def held(self) -> dict[MessageQueue, float]:
+        return {mq: (self.clock.now_ms() - at_ms) / 1000 for mq, at_ms in self.queues.items()}
 
     async def take(self, mq: MessageQueue) -> bool:
         if self.take_s:

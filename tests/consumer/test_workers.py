@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.consumer.batch import Batch
+from rmqctl.consumer.batch import Admission, Batch
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.workers import Workers, find_fault, is_coroutine_function, make_workers
 from rmqctl.model.consumption import ConsumeStatus
@@ -47,13 +47,15 @@ class _Crew:
         self.ended: list[Batch] = []
         self._changed = asyncio.Event()
         self.workers: Workers = make_workers(
-            listener, count, self.clock, name="ConsumeMessageThread_G", on_done=self._note, on_start=self._start,
+            listener, count, self.clock, name="ConsumeMessageThread_G", on_done=self._note, admit=self._admit,
             on_end=self.ended.append,
         )  # fmt: skip
 
-    def _start(self, batch: Batch, started_s: float) -> None:
-        assert started_s == batch.started_s
+    def _admit(self, batch: Batch, _: float) -> Admission:
+        if batch.process_queue.dropped:
+            return Admission.LEAVE
         self.started.append(batch)
+        return Admission.START
 
     def _note(self, batches: list[Batch]) -> None:
         self.done += batches
@@ -431,3 +433,23 @@ def test_what_would_fail_with_every_message_is_found_before(listener: Any, fault
 )
 def test_what_can_be_a_listener(listener: Any) -> None:
     assert find_fault(listener) is None
+
+
+def test_a_coroutine_that_cancels_its_own_task_fails_alone() -> None:
+    async def listener(found: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
+        if found[0].queue_offset == 1:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            task.cancel()
+            await asyncio.sleep(0)
+        return SUCCESS
+
+    async def go() -> None:
+        crew = _Crew(listener)
+        crew.submit(0, 1, 2)
+        done = await crew.finished(3)
+        assert [type(batch.error) for batch in done] == [type(None), asyncio.CancelledError, type(None)]
+        crew.workers.close()
+
+    run(go())

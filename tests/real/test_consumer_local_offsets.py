@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from rmqctl.consumer.local_offsets import LocalOffsets, encode_offsets, local_offsets_path, read_offsets
+from rmqctl.consumer.offsets.local import LocalOffsets, encode_offsets, local_offsets_path, read_offsets
 from rmqctl.model.queue import MessageQueue
 
 from .harness.cluster import Cluster

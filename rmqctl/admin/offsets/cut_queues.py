@@ -8,6 +8,7 @@ from rmqctl.admin.brokers.tables import fetch_all_offsets
 from rmqctl.admin.groups.tables import fetch_removed_queue_ends
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import by_queue, fetch_stored_offsets
 from rmqctl.errors import NotAuthorisedError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import CutQueue
@@ -16,7 +17,6 @@ from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.readable_queues import is_unreadable
 
 from .reading import GroupReading
-from .stored import by_queue, fetch_stored_offsets
 
 # Tables of clusters with many groups are large: 5.x brokers are first asked for the offsets of the queue ids beyond the
 # readable ones, of as many as can be read and at least of these. Clients commit an offset for each queue they ever had.

@@ -30,6 +30,7 @@ from rmqctl.admin.results import (
 )
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import slave_failures
+from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import RunningInfo
@@ -46,7 +47,6 @@ from .cut_queues import read_cut_queues
 from .group import fetch_view, find_hidden
 from .reading import BrokerView, GroupProgress, GroupReading, conclude
 from .retry_topics import with_retry_topics
-from .stored import fetch_stored_offsets
 
 # More would only compete for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8

@@ -18,6 +18,7 @@ from rmqctl.admin.results import ask_all, ask_any, of_matching, pick, unread_bro
 from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import slave_failures
+from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
@@ -32,7 +33,6 @@ from rmqctl.text.wildcards import is_pattern
 from .cut_queues import read_cut_queues
 from .reading import BrokerView, GroupProgress, GroupReading, conclude
 from .retry_topics import with_retry_topics
-from .stored import fetch_stored_offsets
 
 # More would only compete for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8

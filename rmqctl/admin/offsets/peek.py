@@ -16,12 +16,11 @@ from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.topics.queues import QueueChoice, chosen_queues, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import slave_failures
+from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
-
-from .stored import fetch_stored_offsets
 
 
 class PeekedQueue(Struct, frozen=True):

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from rmqctl.admin.groups.config import read_configs, write_config
 from rmqctl.admin.groups.members import fetch_connections
-from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.topics.config import read_topic, write_topic
 from rmqctl.changes.groups.rules.fields import request_body
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_group_table
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Operation, Plan
 from rmqctl.model.queue import MessageQueue

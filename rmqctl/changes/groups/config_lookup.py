@@ -10,10 +10,10 @@ from msgspec import Struct
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.groups.config import read_configs
 from rmqctl.admin.groups.members import fetch_connections, find_proxies
-from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all, not_found
 from rmqctl.changes.plan_parts import cluster_label, new_id, unseen_config
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_group_table
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState

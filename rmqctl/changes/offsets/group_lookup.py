@@ -11,11 +11,11 @@ from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
 from rmqctl.admin.offsets.retry_topics import find_retry_topics
-from rmqctl.admin.offsets.stored import fetch_group_table
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.changes.offsets.rules.route import GroupSituation, is_unheard
 from rmqctl.changes.plan_parts import GROUPS, WAITING, not_read
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_group_table
 from rmqctl.errors import NotAuthorisedError, NotFoundError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies

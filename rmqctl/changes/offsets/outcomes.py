@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.offsets.stored import fetch_stored_offsets
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.late_writes import (
@@ -23,6 +22,7 @@ from rmqctl.changes.late_writes import (
 from rmqctl.changes.offsets.rules.drift import is_seen
 from rmqctl.changes.plan_parts import broker_of
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.group import GO, GroupState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
 import threading
 from collections import Counter
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from rmqctl.client.duplicates import find_duplicates
 from rmqctl.client.partial_answers import missing_brokers
-from rmqctl.consumer.push_consumer import PushConsumer, UnackedMessages
+from rmqctl.consumer.count_limit import CountLimit
+from rmqctl.consumer.process_queue import UnackedMessages
+from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumeResult
 from rmqctl.net.clock import pause
 from rmqctl.text.words import counted, listed
 
-from .count_limit import count_down
+from .joining import find_group_faults, start_words
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from rmqctl.rules.clock_skew import SkewBounds
 
 _BROKERS_EVERY_S = 30.0
+# How many looks at the brokers come between two at the group's configuration, which brokers send with all others.
+_LOOKS_PER_GROUP = 10
 _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # The number of warnings of each kind; at the end, its total is reported.
@@ -41,19 +46,24 @@ _TOLD = frozenset(ConsumeResult) - {ConsumeResult.SUCCESS}
 class ConsumeRun:
     """Consumes until a signal, a number of messages or a time limit. `say` and `warn` print for people.
 
-    `check` raises an error that prevents joining.
+    `check` raises an error that prevents joining. `is_from_given`: the user chose where to start. With `force`, it
+    joins although a member has its client id.
     """
 
     def __init__(
         self, settings: ConsumerSettings, subscriptions: Sequence[Subscription], strategy: Strategy, *,
         limit_s: float | None, count: int | None, drain_s: float, say: Callable[[str], None],
-        warn: Callable[[str], None], check: Callable[[Client], Awaitable[None]],
+        warn: Callable[[str], None], check: Callable[[Client], Awaitable[None]], is_from_given: bool = False,
+        force: bool = False,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._subscriptions = subscriptions
         self._strategy = strategy
         self._limit_s = limit_s
+        self._limit = None if count is None else CountLimit(count, self.stop)
         self._count = count
+        self._is_from_given = is_from_given
+        self._force = force
         self._drain_s = drain_s
         self._say = say
         self._warn = warn
@@ -68,11 +78,12 @@ class ConsumeRun:
         # Brokers that should be registered, and why they are missing.
         self._missing: dict[str, RmqctlError] = {}
         self._duplicates: set[str] = set()
+        self._faults: set[str] = set()
         # Messages that are left then are not missing.
         self._is_enough = False
 
     def stop(self) -> None:
-        """Start to stop, because enough messages arrived. Any thread may call it."""
+        """Start to stop, because enough messages succeeded. Any thread may call it."""
         self._is_enough = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._over.set)
@@ -90,10 +101,10 @@ class ConsumeRun:
             client,
             self._settings,
             self._subscriptions,
-            self._counting(listener),
+            listener,
             self._strategy,
             report=self._report,
-            on_broken=self.fail,
+            limit=self._limit,
         )
         for number in _SIGNALS:
             _on_signal(self._loop, number, self._on_signal)
@@ -103,7 +114,11 @@ class ConsumeRun:
                 joined = f"Joined {self._settings.group} as {consumer.client_id}, for {topics}."
                 self._say(f"{joined} Press Ctrl-C to leave.")
                 self._say(_clock_words(consumer.broker_time.skews()))
-                tasks = [asyncio.ensure_future(self._watch_brokers(client))]
+                if self._is_from_given:
+                    for sentence in start_words(consumer.holding.starts.found, self._settings.group):
+                        self._warn(sentence)
+                await self._check_group(consumer)
+                tasks = [asyncio.ensure_future(self._watch_brokers(consumer))]
                 if self._limit_s is not None:
                     tasks.append(asyncio.ensure_future(self._end_later(client)))
                 await self._over.wait()
@@ -133,12 +148,23 @@ class ConsumeRun:
     async def _join(self, consumer: PushConsumer) -> None:
         await self._check(consumer.client)
         await self._check_brokers(consumer.client)
-        await consumer.start()
+        await consumer.start(force=self._force)
 
-    async def _watch_brokers(self, client: Client) -> None:
-        while True:
-            await pause(client.clock, _BROKERS_EVERY_S)
-            await self._check_brokers(client)
+    async def _watch_brokers(self, consumer: PushConsumer) -> None:
+        for number in itertools.count(1):
+            await pause(consumer.client.clock, _BROKERS_EVERY_S)
+            await self._check_brokers(consumer.client)
+            if number % _LOOKS_PER_GROUP == 0:
+                await self._check_group(consumer)
+
+    async def _check_group(self, consumer: PushConsumer) -> None:
+        """Warn of a configuration by which the group loses messages or gets none."""
+        faults, unknown = await find_group_faults(consumer.client, consumer.routes.brokers(), self._settings.group)
+        for sentence in faults - self._faults:
+            self._warn(sentence)
+        for sentence in unknown - self._faults:
+            self._say(sentence)
+        self._faults = faults | unknown
 
     async def _check_brokers(self, client: Client) -> None:
         """Warn of brokers that may have queues of the topics but are not registered, and of those with one name."""
@@ -174,6 +200,8 @@ class ConsumeRun:
                 raise
             left = consumer.unfinished()
         counters = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
+        if consumer.expired_count:
+            counters += f" ({consumer.expired_count} took too long)"
         if consumer.skipped_count:
             counters += f", {consumer.skipped_count} skipped"
         labels = [f"{count} {result}" for result, count in consumer.results.items() if result in _TOLD and count]
@@ -198,11 +226,14 @@ class ConsumeRun:
             return _PARTLY_DONE
         if consumer.unstored or self._duplicates or ((left or self._missing) and not self._is_enough):
             return _PARTLY_DONE
-        if self._count is not None and not self._is_enough and not self._signal_count:
-            missing = self._count - consumer.ok_count - consumer.failed_count
-            self._warn(f"{missing} of {counted(self._count, 'message')} did not arrive within --for.")
-            return UnreachableError.exit_code
-        return 0
+        if self._limit is not None and not self._limit.is_reached and self._error is None:
+            missing = f"{(self._count or 0) - consumer.ok_count} of {counted(self._count or 0, 'message')}"
+            if not consumer.failed_count and not self._signal_count:
+                self._warn(f"{missing} did not arrive within --for.")
+                return UnreachableError.exit_code
+            self._warn(f"{missing} did not succeed {'before the signal' if self._signal_count else 'within --for'}.")
+            return _PARTLY_DONE
+        return _PARTLY_DONE if consumer.failed_count and not consumer.ok_count else 0
 
     def _tell_of_threads(self, before: set[threading.Thread]) -> None:
         """Warn of threads that a listener started and that rmqctl does not wait for, unlike asyncio's own workers."""
@@ -230,10 +261,6 @@ class ConsumeRun:
             self._warn(sentence)
         if self._warnings[warning] == _MOST_WARNINGS:
             self._warn(f"Further warnings of this kind ({warning}) are only counted.")
-
-    def _counting(self, listener: Listener) -> Listener:
-        """Return the listener, or one that stops after --count messages."""
-        return listener if self._count is None else count_down(listener, self._count, self.stop)
 
 
 def _clock_words(skews: Mapping[str, SkewBounds]) -> str:

@@ -52,8 +52,10 @@ plugins. RocketMQ's names (AVG) also work. With config, this member consumes the
 topic and of its retry topic, even if other members consume them too.
 
 SIGTERM or Ctrl-C ends the command. It then consumes the pulled messages within --drain, commits offsets and leaves the
-group. The exit code is 0, or 8 when messages or offsets are left. A second signal ends it sooner (exit code 130) and
-reports the messages that are not acknowledged. If fewer than --count messages arrive within --for, the exit code is 6.
+group. The exit code is 0, or 8 when messages or offsets are left, or when all messages failed. A second signal ends it
+sooner (exit code 130) and reports the messages that are not acknowledged. If fewer than --count messages arrive within
+--for, the exit code is 6; if they arrive but do not succeed, 8. A group that has offsets continues there, whatever
+--from is; rmqctl offset reset moves them.
 Each request may use a third of --timeout."""
 
 
@@ -68,9 +70,13 @@ def command(
     exec_: Annotated[str | None, typer.Option("--exec", metavar="COMMAND", help="Run a command.")] = None,
     print_: Annotated[bool, typer.Option("--print", help="Show each message.")] = False,
     start: Annotated[
-        str,
-        typer.Option("--from", metavar="TIME", help="Start of queues without an offset: latest, earliest, a time."),
-    ] = "latest",
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Where a new group starts: latest, earliest, a time. [default: latest]",
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages per batch.")] = 1,
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", min=1, max=1024, help="Concurrent batches. [default: 20]")
@@ -104,10 +110,12 @@ def command(
         str, typer.Option("--protect", metavar="DURATION", help="Time before a new member counts for sharing.")
     ] = "0s",
     instance: Annotated[
-        str | None, typer.Option("--instance", metavar="NAME", help="End of the client id.", show_default=False)
+        str | None,
+        typer.Option("--instance", metavar="NAME", help="End of the client id, unique on this machine."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Join even if a member has the same client id.")] = False,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", min=1, help="End after N messages.", show_default=False)
+        int | None, typer.Option("--count", metavar="N", min=1, help="End after N messages succeeded.")
     ] = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="End after this time.", show_default=False)
@@ -147,7 +155,7 @@ def command(
     name = invocation.full_name(group)
     require_new_name(name)
     subscriptions = _subscriptions(invocation, topic)
-    when = parse_when("--from", start)
+    when = parse_when("--from", start or "latest")
     if options.virtual_nodes is not None and not 1 <= options.virtual_nodes <= _MOST_VIRTUAL_NODES:
         raise UsageError(f"--virtual-nodes must be 1 to {_MOST_VIRTUAL_NODES}.")
     sharing = StrategyChoice(
@@ -176,6 +184,7 @@ def command(
     running = ConsumeRun(
         settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else seconds_option("--for", for_),
         count=count, drain_s=seconds_option("--drain", drain),
+        is_from_given=start is not None, force=force,
         check=partial(sharing.require_possible, settings, [each.topic for each in subscriptions]),
         say=lambda sentence: note_to_stderr(printable(sentence)) if display.with_notes else None,
         warn=lambda sentence: note_to_stderr(f"rmqctl: {printable(sentence)}"),

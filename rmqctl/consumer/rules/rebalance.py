@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -74,11 +74,6 @@ def compute_share(
 def share_of_all(queues: Sequence[MessageQueue]) -> Share:
     """Return the share of a broadcasting client: all queues."""
     return Share(frozenset(queues)) if queues else Share(kept=UnchangedReason.NO_QUEUES)
-
-
-def find_expired(held: Mapping[MessageQueue, int], now_ms: int, expired_ms: int) -> frozenset[MessageQueue]:
-    """Return the queues whose last pull, or deliberate delay of one, is more than `expired_ms` ago."""
-    return frozenset(mq for mq, last_pull_at_ms in held.items() if now_ms - last_pull_at_ms > expired_ms)
 
 
 def compute_moves(held: Collection[MessageQueue], share: Share, expired: Collection[MessageQueue] = ()) -> QueueMoves:

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from rmqctl.admin.messages.spans import QueueSpan, fetch_spans
 from rmqctl.admin.messages.time_search import find_end, find_first_since
-from rmqctl.admin.offsets.stored import fetch_stored_offsets
 from rmqctl.admin.results import all_failed, all_or_failed, ask_all
 from rmqctl.admin.topics.queues import chosen_queues, fetch_route
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.store_times import TimeOrder, describe_orders

@@ -296,9 +296,9 @@ def test_a_function_is_called_for_each_message(
 
 
 def test_a_function_that_exits_fails_one_message(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
-    _send(sandbox, "a", "b", "c")
+    _send(sandbox, "b", "a", "c")
     path = _file(tmp_path, _HANDLERS.format(path=str(tmp_path / "seen")))
-    result = _consume(capsys, "--handler", f"{path}:bad", "--count", "3")
+    result = _consume(capsys, "--handler", f"{path}:bad", "--count", "2")
     assert (
         "T:0@broker-a:1: the listener failed (EXCEPTION): SystemExit: 3" in result.err or "SystemExit: 3" in result.err
     )
@@ -329,10 +329,21 @@ def test_a_command_gets_several_messages_as_lines(sandbox: ThreadedSandbox, caps
 
 
 def test_a_command_that_fails_sends_its_message_back(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a", "b")
+    result = _consume(capsys, "--exec", "grep -q b", "--count", "1")
+    assert "grep ended with exit code 1" in result.err
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
+
+
+@pytest.mark.parametrize("limit", [(), ("--count", "5")], ids=["endless", "count"])
+def test_a_run_in_which_all_fail_is_no_success(limit: tuple[str, ...], sandbox: ThreadedSandbox) -> None:
     _send(sandbox, "a")
-    result = _consume(capsys, "--exec", "false", "--count", "1")
-    assert "false ended with exit code 1" in result.err
-    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 1)
+    running = program(*RUN, "--exec", "false", *limit, "--yes", namesrv=sandbox.addr)
+    assert running.stderr is not None
+    assert any("false ended with exit code 1" in line for line in running.stderr)
+    running.terminate()
+    _, err = running.communicate(timeout=120)
+    assert (running.returncode, "Left G: 0 consumed, " in err) == (8, True)
 
 
 def test_a_command_that_reads_nothing_may_succeed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
@@ -344,18 +355,18 @@ def test_a_command_that_reads_nothing_may_succeed(sandbox: ThreadedSandbox, caps
 def test_a_command_that_takes_too_long_is_killed_with_what_it_started(
     sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
 ) -> None:
-    _send(sandbox, "a")
+    _send(sandbox, "a", "b")
     alive = tmp_path / "alive"
     os.mkfifo(alive)
     # Whoever runs it holds the pipe open for writing: its end is seen by who reads.
     reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
     # Within its 10 s it starts, however busy the machine is.
-    script = f'exec 3> "{alive}"; echo started >&3; sleep 600 & wait'
+    script = f'[ "$(cat)" = b ] && exit; exec 3> "{alive}"; echo started >&3; sleep 600 & wait'
     _consume(capsys, "--exec", f"sh -c '{script}'", "--count", "1", "--consume-timeout", "10s", "--drain", "2m")
     os.set_blocking(reader, True)
     with os.fdopen(reader) as pipe:
         assert pipe.read() == "started\n"
-    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 1)
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
 
 
 def test_the_time_is_over(sandbox: ThreadedSandbox, capsys: Captured) -> None:
@@ -449,7 +460,7 @@ def test_what_is_not_stored_at_the_end_is_named(sandbox: ThreadedSandbox, tmp_pa
     assert (code, "Left G: 1 consumed, 0 failed." in err) == (8, True)
     (said,) = [line for line in err.splitlines() if line.startswith("rmqctl: Not stored;")]
     assert said.endswith(": offset of T:0 at broker-a.")
-    assert (_stored(sandbox), _member_count(sandbox)) == (-1, 0)
+    assert (_stored(sandbox), _member_count(sandbox)) == (0, 0)
 
 
 def test_a_second_signal_ends_it_at_once_and_says_what_is_left(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
@@ -604,7 +615,7 @@ def test_a_keyboard_interrupt_that_a_listener_raises_is_its_own(
     _send(sandbox, "a", "b")
     text = f"{word} f(messages, context):\n    if messages[0].body == b'a': raise KeyboardInterrupt"
     text += "\n    return 'CONSUME_SUCCESS'"
-    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "2")
+    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "1")
     assert "the listener failed (EXCEPTION): KeyboardInterrupt" in result.err
     assert "Left G: 1 consumed, 1 failed; batches: 1 EXCEPTION." in result.err
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
@@ -614,7 +625,7 @@ def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, capsy
     _send(sandbox, *"abcd")
     answers = "{b'a': None, b'b': 'RECONSUME_LATER', b'c': 7, b'd': 'CONSUME_SUCCESS'}"
     text = f"def f(messages, context): return {answers}[messages[0].body]"
-    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "4")
+    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "1")
     assert "Left G: 1 consumed, 3 failed; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in result.err
     assert "TypeError: the listener returned 7" in result.err
 
@@ -654,6 +665,48 @@ def test_a_thread_that_outlives_its_listener_is_named_and_holds_nothing(
     _, err = process.communicate(timeout=120)
     assert "without waiting for 1 thread that the listener started: mine." in err
     assert (process.returncode, _stored(sandbox), _member_count(sandbox)) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [((), ""), (("--from", "latest"), "--from does not count, because the group has offsets in 1 of")],
+)
+def test_a_start_that_does_not_count_is_said(
+    start: tuple[str, ...], says: str, sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    _send(sandbox, "a", "b")
+    _consume(capsys, "--print", "--count", "1")
+    result = call(capsys, "consume", "run", GROUP, TOPIC, *start, "--print", "--count", "1", "--yes", "-q")
+    assert result.code == 0
+    assert says in result.err if says else result.err == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "says"), [("retryQueueNums", "loses messages"), ("consumeEnable", "gives this group no messages")]
+)
+def test_a_configuration_that_loses_messages_is_said_at_joining(
+    field: str, says: str, sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    _send(sandbox, "a")
+    _consume(capsys, "--print", "--count", "1")
+    option = {"retryQueueNums": ("--retry-queues", "0"), "consumeEnable": ("--no-consume",)}[field]
+    assert call(capsys, "group", "update", GROUP, *option, "--yes").code == 0
+    result = call(capsys, *RUN, "--print", "--for", "100ms", "--yes")
+    assert f"broker-a {says}" in result.err
+
+
+def test_a_second_member_with_the_same_id_is_refused(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    first = program(*RUN, "--print", "--instance", "same", "--yes", namesrv=sandbox.addr)
+    try:
+        assert first.stderr is not None
+        assert any("Joined" in line for line in first.stderr)
+        words = (*RUN, "--print", "--instance", "same", "--for", "100ms", "--yes")
+        result = call(capsys, *words)
+        assert (result.code, "already has a member" in result.err) == (1, True)
+        assert call(capsys, *words, "--force").code == 0
+    finally:
+        first.terminate()
+        first.communicate(timeout=120)
 
 
 def test_messages_that_do_not_come_in_time_are_missed(sandbox: ThreadedSandbox, capsys: Captured) -> None:

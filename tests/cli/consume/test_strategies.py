@@ -181,7 +181,8 @@ def test_by_configuration_only_what_it_was_told_is_taken_of_each_topic(
             (name, topic, queue_id)
             for name, broker in inner.brokers.items()
             for (topic, _), queues in broker.offsets.stored.items()
-            for queue_id in queues
+            for queue_id, offset in queues.items()
+            if offset > 0
         }
     )
     assert ("broker-a", TOPIC, 0) not in stored

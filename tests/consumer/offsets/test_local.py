@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.consumer.local_offsets import LocalOffsets, decode_offsets, encode_offsets, local_offsets_path
+from rmqctl.consumer.offsets.local import LocalOffsets, decode_offsets, encode_offsets, local_offsets_path
 from rmqctl.errors import RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
 from tests.scripted_peer import run

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Protocol
 
 from rmqctl.client.core import Client
@@ -14,6 +15,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers, writes
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
 
 # Offsets are stored every 5 s. If that failed for longer, because the process was stopped or a broker was unreachable,
 # other members may have consumed the queue meanwhile. Storing an old offset would redeliver those messages.
@@ -35,8 +37,17 @@ class OffsetStore(Protocol):
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
         """Store the offsets in memory, of all or these queues; return the failures."""
 
+    async def store(self, mq: MessageQueue, offset: int) -> None:
+        """Store the offset of a queue that is not in memory. Raises RmqctlError."""
+
     def forget(self, mq: MessageQueue) -> None:
         """Remove a queue from memory; its stored offset stays."""
+
+    def trust(self, mq: MessageQueue) -> None:
+        """Note that no other member has stored an offset of a queue until now."""
+
+    def doubt(self, mq: MessageQueue) -> None:
+        """Have the stored offset of a queue compared before the next one is stored."""
 
     def snapshot(self) -> dict[MessageQueue, int]:
         """Return a copy of all offsets in memory."""
@@ -60,6 +71,12 @@ class MemoryOffsets:
     def forget(self, mq: MessageQueue) -> None:
         """See OffsetStore."""
         self._offsets.pop(mq, None)
+
+    def trust(self, mq: MessageQueue) -> None:
+        """See OffsetStore."""
+
+    def doubt(self, mq: MessageQueue) -> None:
+        """See OffsetStore."""
 
     def snapshot(self) -> dict[MessageQueue, int]:
         """See OffsetStore."""
@@ -85,7 +102,7 @@ class BrokerOffsets(MemoryOffsets):
         # one lock per broker: many queues that are dropped together would wait in turn for a silent broker.
         self._locks: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)
         # By broker and topic: done once the first offset is stored there.
-        self._begun: dict[tuple[str, str], asyncio.Future[UnreachableError | None]] = {}
+        self._begun: dict[tuple[str, str], asyncio.Future[BaseException | None]] = {}
         # Monotonic: when a queue's stored offset was last known to be ours.
         self._sure_at_s: dict[MessageQueue, float] = {}
 
@@ -110,7 +127,6 @@ class BrokerOffsets(MemoryOffsets):
             offset = -1
         else:
             offset = headers.int_field(answer, "offset")
-        self._note_sure(mq)
         return offset if offset >= 0 else None
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
@@ -127,8 +143,14 @@ class BrokerOffsets(MemoryOffsets):
         self.held.discard(mq)
         self._sure_at_s.pop(mq, None)
 
-    def _note_sure(self, mq: MessageQueue) -> None:
+    def trust(self, mq: MessageQueue) -> None:
+        """See OffsetStore."""
         self._sure_at_s[mq] = self._client.clock.monotonic_s()
+
+    def doubt(self, mq: MessageQueue) -> None:
+        """See OffsetStore. A correction applies whatever is stored."""
+        if mq in self._sure_at_s:
+            self._sure_at_s[mq] = -inf
 
     async def _persist_at(self, broker_name: str, queues: Sequence[MessageQueue]) -> list[Failure]:
         errors = await asyncio.gather(*map(self._persist_one, queues))
@@ -152,43 +174,50 @@ class BrokerOffsets(MemoryOffsets):
             stored = await self.fetch(mq)
             known = self._offsets.get(mq)
             if known is not None and stored is not None and stored > known:
-                self._sure_at_s[mq] = sure_at_s
                 return RmqctlError(f"Another member has stored {stored} meanwhile; this member is at {known}.")
         offset = self._offsets.get(mq)
         if offset is None:
             return None
-        command = writes.update_consumer_offset(self._group, mq.topic, mq.queue_id, offset)
-        async with self._first_alone(mq):
-            answer = await self._client.ask(self._require_address(mq), command)
+        answer = await self._write(mq, offset)
         if mq in self._offsets:
-            self._note_sure(mq)
+            self.trust(mq)
         if mq not in self._offsets or answer.remark != writes.OFFSET_HELD:
             self.held.discard(mq)
         else:
             self.held.add(mq)
         return None
 
+    async def store(self, mq: MessageQueue, offset: int) -> None:
+        """See OffsetStore."""
+        async with self._locks[mq]:
+            await self._write(mq, offset)
+
+    async def _write(self, mq: MessageQueue, offset: int) -> Command:
+        command = writes.update_consumer_offset(self._group, mq.topic, mq.queue_id, offset)
+        async with self._first_alone(mq):
+            return await self._client.ask(self._require_address(mq), command)
+
     @asynccontextmanager
     async def _first_alone(self, mq: MessageQueue) -> AsyncIterator[None]:
         """Send the first offset of a topic to its broker before any other.
 
         Brokers then create a table for the topic. Of two concurrent first offsets one is lost, although both get a
-        success (ConsumerOffsetManager.commitOffset). If the first one finds the broker unreachable, none is sent.
+        success (ConsumerOffsetManager.commitOffset). If one fails, the next goes alone; none does to a silent broker.
         """
         place = mq.broker_name, mq.topic
-        first = self._begun.get(place)
-        if first is not None:
-            silence = await asyncio.shield(first)
-            if silence is not None:
-                raise silence
-            yield
-            return
+        while (first := self._begun.get(place)) is not None:
+            error = await asyncio.shield(first)
+            if error is None:
+                yield
+                return
+            if isinstance(error, UnreachableError):
+                raise error
         first = self._begun[place] = asyncio.get_running_loop().create_future()
         try:
             yield
         except BaseException as error:
             del self._begun[place]
-            first.set_result(error if isinstance(error, UnreachableError) else None)
+            first.set_result(error)
             raise
         first.set_result(None)
 

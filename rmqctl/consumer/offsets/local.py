@@ -15,7 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.java_json import ObjectMap, loads
 
-from .offset_store import MemoryOffsets
+from .store import MemoryOffsets
 
 _MAX_OFFSET = 2**63 - 1
 
@@ -45,6 +45,11 @@ class LocalOffsets(MemoryOffsets):
     async def fetch(self, mq: MessageQueue) -> int | None:
         """See OffsetStore. Raises RmqctlError when neither the file nor its .bak can be read."""
         return (await asyncio.to_thread(read_offsets, self.path)).get(mq)
+
+    async def store(self, mq: MessageQueue, offset: int) -> None:
+        """See OffsetStore."""
+        async with self._lock:
+            await asyncio.to_thread(merge_offsets, self.path, {mq: offset})
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
         """See OffsetStore. A file that cannot be read is not overwritten."""
