@@ -123,6 +123,7 @@ class AssignedQueues:
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
         """Store the offsets of all or these queues; report and return failures."""
+        self.look()
         failures = await self._offsets.persist(mqs)
         for failure in failures:
             at = f" at {failure.broker_name}" if failure.broker_name is not None else ""

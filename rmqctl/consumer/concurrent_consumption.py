@@ -32,6 +32,7 @@ from .workers import make_workers
 EXPIRED_LEVEL = 3
 # The number of failed batches that are sent back concurrently; each is sent message by message.
 _SENT_BACK_AT_ONCE = 32
+_SURE_LOOK_S = 0.1
 # The characters of a group's name in the names of Java's threads (ConsumeMessageConcurrentlyService).
 _NAME_LENGTH = 100
 
@@ -249,6 +250,8 @@ class ConcurrentConsumption:
             # RocketMQ drops them too: no other member would get them.
             self._remove(batch.process_queue, bad)
             return
+        if self._limit is not None:
+            self._limit.failed(len(bad))
         rest = Batch(batch.process_queue, bad, batch.delay_level)
         rest.attempt = batch.attempt
         self._start(rest, batch.delay_level)
@@ -289,6 +292,7 @@ class ConcurrentConsumption:
             left: list[StoredMessage] = []
             error: RmqctlError | None = None
             for message in batch.messages:
+                await self._until_sure(batch.process_queue)
                 # A message that is no longer there was already sent back, or belongs to another member by now.
                 if batch.process_queue.dropped or not batch.process_queue.has(message):
                     continue
@@ -306,6 +310,11 @@ class ConcurrentConsumption:
                     self._remove(batch.process_queue, [message])
             batch.messages = left
             return error
+
+    async def _until_sure(self, process_queue: ProcessQueue) -> None:
+        """Wait while another member may have consumed the messages of a queue."""
+        while not process_queue.dropped and (process_queue.is_on_hold or self._stands_still(self._clock.monotonic_s())):
+            await pause(self._clock, _SURE_LOOK_S)
 
     def _count_returned(self, batches: list[Batch]) -> None:
         """Note listeners that returned after their time."""
@@ -332,6 +341,7 @@ class ConcurrentConsumption:
         rest.is_expired = True
         if self._limit is not None:
             self._limit.ended(batch)
+            self._limit.failed(len(batch.messages))
         self._start(rest, EXPIRED_LEVEL)
 
     def _start(self, batch: Batch, level: int) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from rmqctl.model.names import RETRY_PREFIX
+
 from .batch import Admission, Batch
 
 
 class CountLimit:
     """Admits batches as long as all running ones could succeed; `on_reached` is called once enough have.
 
-    Any thread may call admit(); the rest runs in the event loop.
+    A message that failed keeps its place for its next try: a listener that always fails gets no further message. Any
+    thread may call admit(); the rest runs in the event loop.
     """
 
     def __init__(self, count: int, on_reached: Callable[[], object]) -> None:
@@ -19,6 +22,7 @@ class CountLimit:
         self._on_reached = on_reached
         self._lock = threading.Lock()
         self._running_count = 0
+        self._failed_count = 0
         self._ok_count = 0
 
     @property
@@ -36,7 +40,10 @@ class CountLimit:
         with self._lock:
             if self.is_reached:
                 return Admission.LEAVE, None
+            is_retry = batch.attempt > 0 or batch.mq.topic.startswith(RETRY_PREFIX)
             free_count = self._count - self._ok_count - self._running_count
+            if not is_retry:
+                free_count -= self._failed_count
             if free_count <= 0:
                 return Admission.LATER, None
             rest = None
@@ -44,6 +51,8 @@ class CountLimit:
                 rest = Batch(batch.process_queue, batch.messages[free_count:], batch.delay_level)
                 batch.messages = batch.messages[:free_count]
             self._running_count += len(batch.messages)
+            if is_retry:
+                self._failed_count = max(0, self._failed_count - len(batch.messages))
             batch.is_limited = True
             return Admission.START, rest
 
@@ -53,6 +62,11 @@ class CountLimit:
             if batch.is_limited:
                 self._running_count -= len(batch.messages)
                 batch.is_limited = False
+
+    def failed(self, count: int) -> None:
+        """Note messages that will be tried again."""
+        with self._lock:
+            self._failed_count += count
 
     def succeeded(self, count: int) -> None:
         """Note acknowledged messages."""

@@ -110,7 +110,7 @@ class Rebalance:
         self._report = report
         self._on_ids = on_ids
         self._wake = asyncio.Event()
-        self._has_namesake = False
+        self._namesake_topics: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._presences: dict[str, Presence] = {}
         # By topic, for callers.
@@ -202,11 +202,15 @@ class Rebalance:
                 ConsumerWarning.STRATEGY, f"{outcome.topic} keeps its shares, because the strategy failed: {reason}."
             )
 
-    def _tell_namesake(self, asked: str, ids: Sequence[str]) -> None:
+    def _tell_namesake(self, topic: str, asked: str, ids: Sequence[str]) -> None:
         """Report another connection with this client's id, if it is not unique by itself, once while it lasts."""
-        had_namesake, own_id = self._has_namesake, self._membership.client_id
-        self._has_namesake = self._settings.instance_name is not None and ids.count(own_id) > 1
-        if self._has_namesake and not had_namesake:
+        own_id = self._membership.client_id
+        if self._settings.instance_name is None or ids.count(own_id) < 2:
+            self._namesake_topics.discard(topic)
+            return
+        is_first = not self._namesake_topics
+        self._namesake_topics.add(topic)
+        if is_first:
             self._report(
                 ConsumerWarning.GROUP,
                 f"{asked} lists {own_id} {ids.count(own_id)} times: another member has the same id and gets the same "
@@ -258,7 +262,7 @@ class Rebalance:
             # The broker has lost us, after a restart or a lost connection; other members have taken our queues.
             self._membership.beat_soon()
         self._on_ids(asked, ids)
-        self._tell_namesake(asked, ids)
+        self._tell_namesake(topic, asked, ids)
         counted = self._count(topic, ids)
         own_id = self._membership.client_id
         share = compute_share(queues, counted, own_id, self._allocate, by_place=self._by_place)

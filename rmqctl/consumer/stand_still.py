@@ -29,9 +29,13 @@ class StandStill:
 
     def start(self) -> None:
         """Beat until close()."""
+        self._beat_s = self._clock.monotonic_s()
+        self._beat()
+
+    def _beat(self) -> None:
         self.look()
         self._on_beat()
-        self._timer = self._clock.call_later(_BEAT_S, self.start)
+        self._timer = self._clock.call_later(_BEAT_S, self._beat)
 
     def close(self) -> None:
         """Stop beating."""
@@ -39,7 +43,7 @@ class StandStill:
             self._timer.cancel()
 
     def look(self) -> None:
-        """Find out now; whatever was read from a connection must not be used before."""
+        """Find out now: what is read from a connection, or stored, must not be before the next beat."""
         before_s, self._beat_s = self._beat_s, self._clock.monotonic_s()
         if self._beat_s - before_s > _MOST_S:
             self._on_found(self._beat_s - before_s)

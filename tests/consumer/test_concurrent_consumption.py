@@ -629,16 +629,18 @@ async def test_once_closed_late_results_are_not_heard() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "failing", "seen"),
+    ("batch_size", "failing", "seen", "ok_count"),
     [
-        # What fails does not count, and what was kept meanwhile comes instead.
-        (1, {}, [[0], [1], [2]]),
-        (1, {0: LATER, 2: None}, [[0], [1], [2], [3], [4]]),
-        (2, {}, [[0, 1], [2]]),
-        (2, {2: LATER}, [[0, 1], [2], [4]]),
+        (1, {}, [[0], [1], [2]], 3),
+        (2, {}, [[0, 1], [2]], 3),
+        # A failed message keeps its place, also one that takes too long.
+        (1, {0: LATER, 2: None}, [[0], [1], [2]], 1),
+        (2, {2: LATER}, [[0, 1], [2]], 2),
     ],
 )
-def test_no_more_than_so_many_succeed(batch_size: int, failing: dict[int, Any], seen: list[list[int]]) -> None:
+def test_no_more_than_the_limit_is_consumed(
+    batch_size: int, failing: dict[int, Any], seen: list[list[int]], ok_count: int
+) -> None:
     async def go() -> None:
         reached: list[None] = []
         limit = CountLimit(3, lambda: reached.append(None))
@@ -646,29 +648,42 @@ def test_no_more_than_so_many_succeed(batch_size: int, failing: dict[int, Any], 
         consuming = Consuming(listener, limit=limit, batch_size=batch_size, worker_count=4)
         consuming.put(*range(8))
         await consuming.settle(1)
-        assert (sorted(listener.seen), limit.is_reached, len(reached)) == (seen, True, 1)
-        assert sum(ok_count for _, ok_count, _ in consuming.watching.counts) == 3
-        # What is left over is no longer waited for, nor acknowledged.
-        assert consuming.consumption.is_idle
+        assert (sorted(listener.seen), len(reached)) == (seen, ok_count == 3)
+        assert sum(each for _, each, _ in consuming.watching.counts) == ok_count
         assert len(consuming.broker.taken) == len(failing)
+        # What is left over when it is reached is no longer waited for, nor acknowledged.
+        assert consuming.consumption.is_idle == limit.is_reached
+        # The next try of a failed message takes its place.
+        retry = ProcessQueue(MQ._replace(topic="%RETRY%G"))
+        again = messages(*range(100, 100 + len(failing)))
+        retry.put(again)
+        consuming.consumption.submit(retry, again)
+        await consuming.settle(1)
+        assert (limit.is_reached, len(reached)) == (True, 1)
+        assert len(listener.seen) == len(seen) + (len(failing) if batch_size == 1 else bool(failing))
         await consuming.consumption.aclose()
 
     run(go())
 
 
-def test_what_takes_too_long_does_not_count() -> None:
+def test_what_is_lost_to_another_member_frees_its_place() -> None:
     async def go() -> None:
         limit = CountLimit(1, lambda: None)
         listener = _Listener()
         listener.hold(0)
-        consuming = Consuming(listener, limit=limit, consume_timeout_s=10)
-        consuming.put(0, 1)
-        await consuming.settle(9)
-        assert listener.seen == [[0]]
-        await consuming.settle(2)
-        consuming.consumption.release()
+        consuming = Consuming(listener, limit=limit)
+        consuming.put(0)
         await consuming.settle(1)
-        assert (listener.seen, limit.is_reached) == ([[0], [1]], True)
+        consuming.queue.drop()
+        other = ProcessQueue(MQ._replace(queue_id=1))
+        found = messages(7)
+        other.put(found)
+        consuming.consumption.submit(other, found)
+        await consuming.settle(1)
+        assert listener.seen == [[0]]
+        listener.gates[0].set()
+        await consuming.settle(1)
+        assert (listener.seen, limit.is_reached) == ([[0], [7]], True)
         await consuming.consumption.aclose()
 
     run(go())

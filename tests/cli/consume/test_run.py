@@ -204,6 +204,17 @@ def _consume(capsys: Captured, *words: str, code: int = 0) -> Result:
     return result
 
 
+def _until(sandbox: ThreadedSandbox, said: str, *words: str, code: int = 0) -> str:
+    """Run until a line is on stderr, then end it by a signal; return the rest of stderr."""
+    running = program(*RUN, *words, "--yes", namesrv=sandbox.addr)
+    assert running.stderr is not None
+    assert any(said in line for line in running.stderr)
+    running.terminate()
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == code, err
+    return err
+
+
 def test_print_shows_so_many_messages_and_acknowledges_them_alone(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     _send(sandbox, "a\x1b[31m", "b", "c", "d", TAGS="A")
     result = _consume(capsys, "--print", "--count", "3", "-o", "jsonl")
@@ -295,14 +306,11 @@ def test_a_function_is_called_for_each_message(
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (3, 0)
 
 
-def test_a_function_that_exits_fails_one_message(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
-    _send(sandbox, "b", "a", "c")
+def test_a_function_that_exits_fails_one_message(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b", "c")
     path = _file(tmp_path, _HANDLERS.format(path=str(tmp_path / "seen")))
-    result = _consume(capsys, "--handler", f"{path}:bad", "--count", "2")
-    assert (
-        "T:0@broker-a:1: the listener failed (EXCEPTION): SystemExit: 3" in result.err or "SystemExit: 3" in result.err
-    )
-    assert "2 consumed, 1 failed" in result.err
+    err = _until(sandbox, "the listener failed (EXCEPTION): SystemExit: 3", "--handler", f"{path}:bad")
+    assert "2 consumed, 1 failed" in err
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (3, 1)
 
 
@@ -328,22 +336,17 @@ def test_a_command_gets_several_messages_as_lines(sandbox: ThreadedSandbox, caps
     assert [json.loads(line)["body"] for line in out.read_text().splitlines()] == ["a", "b"]
 
 
-def test_a_command_that_fails_sends_its_message_back(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+def test_a_command_that_fails_sends_its_message_back(sandbox: ThreadedSandbox) -> None:
     _send(sandbox, "a", "b")
-    result = _consume(capsys, "--exec", "grep -q b", "--count", "1")
-    assert "grep ended with exit code 1" in result.err
+    _until(sandbox, "grep ended with exit code 1", "--exec", "grep -q b")
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
 
 
 @pytest.mark.parametrize("limit", [(), ("--count", "5")], ids=["endless", "count"])
 def test_a_run_in_which_all_fail_is_no_success(limit: tuple[str, ...], sandbox: ThreadedSandbox) -> None:
     _send(sandbox, "a")
-    running = program(*RUN, "--exec", "false", *limit, "--yes", namesrv=sandbox.addr)
-    assert running.stderr is not None
-    assert any("false ended with exit code 1" in line for line in running.stderr)
-    running.terminate()
-    _, err = running.communicate(timeout=120)
-    assert (running.returncode, "Left G: 0 consumed, " in err) == (8, True)
+    err = _until(sandbox, "false ended with exit code 1", "--exec", "false", *limit, code=8)
+    assert "Left G: 0 consumed, " in err
 
 
 def test_a_command_that_reads_nothing_may_succeed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
@@ -362,7 +365,8 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(
     reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
     # Within its 10 s it starts, however busy the machine is.
     script = f'[ "$(cat)" = b ] && exit; exec 3> "{alive}"; echo started >&3; sleep 600 & wait'
-    _consume(capsys, "--exec", f"sh -c '{script}'", "--count", "1", "--consume-timeout", "10s", "--drain", "2m")
+    words = ("--exec", f"sh -c '{script}'", "--consume-timeout", "10s", "--drain", "2m")
+    _until(sandbox, "the listener", *words)
     os.set_blocking(reader, True)
     with os.fdopen(reader) as pipe:
         assert pipe.read() == "started\n"
@@ -615,19 +619,17 @@ def test_a_keyboard_interrupt_that_a_listener_raises_is_its_own(
     _send(sandbox, "a", "b")
     text = f"{word} f(messages, context):\n    if messages[0].body == b'a': raise KeyboardInterrupt"
     text += "\n    return 'CONSUME_SUCCESS'"
-    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "1")
-    assert "the listener failed (EXCEPTION): KeyboardInterrupt" in result.err
-    assert "Left G: 1 consumed, 1 failed; batches: 1 EXCEPTION." in result.err
+    err = _until(sandbox, "failed (EXCEPTION): KeyboardInterrupt", "--handler", f"{_file(tmp_path, text)}:f")
+    assert "Left G: 1 consumed, 1 failed; batches: 1 EXCEPTION." in err
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
 
 
-def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
     _send(sandbox, *"abcd")
     answers = "{b'a': None, b'b': 'RECONSUME_LATER', b'c': 7, b'd': 'CONSUME_SUCCESS'}"
     text = f"def f(messages, context): return {answers}[messages[0].body]"
-    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "1")
-    assert "Left G: 1 consumed, 3 failed; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in result.err
-    assert "TypeError: the listener returned 7" in result.err
+    err = _until(sandbox, "TypeError: the listener returned 7", "--handler", f"{_file(tmp_path, text)}:f")
+    assert "Left G: 1 consumed, 3 failed; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in err
 
 
 def test_workers_that_all_hang_are_told_of(sandbox: ThreadedSandbox, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.consumer.consumer_cluster import Cluster, Seen, scenario
+from tests.consumer.consumer_parts import LATER
 from tests.scripted_peer import run
 
 
@@ -95,5 +96,34 @@ def test_a_stop_while_it_drains() -> None:
         seen.let_go()
         await cluster.passes(5)
         assert (await draining, seen.bodies, cluster.stored()) == ([], ["a", "b", "c"], {0: 3})
+
+    scenario(work)
+
+
+def test_after_a_stop_no_older_offset_is_stored_than_another_members() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.send(*"abc")
+        consumer = await cluster.started(Seen())
+        await cluster.commit(0, 9)
+        await _stop(cluster, 8)
+        assert len(await consumer.holding.persist()) == 1
+        assert cluster.stored() == {0: 9}
+
+    scenario(work)
+
+
+def test_what_failed_before_a_stop_is_sent_back_only_if_it_is_still_this_members() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.send("a")
+        back = cluster.sandbox.faults.answer(Q.CONSUMER_SEND_MSG_BACK, R.SYSTEM_ERROR, remark="no", count=None)
+        cluster.sandbox.faults.answer(Q.SEND_MESSAGE_V2, R.NO_PERMISSION, remark="no", count=None)
+        await cluster.started(Seen({"a": LATER}), local_retry_limit=0)
+        await cluster.passes(1)
+        tried = back.struck_count
+        assert tried
+        await cluster.commit(0, 1)
+        await _stop(cluster, 8)
+        await cluster.passes(20)
+        assert back.struck_count == tried
 
     scenario(work)

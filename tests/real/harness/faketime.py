@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from .jars import cached
 
@@ -29,8 +30,34 @@ def _fetch(folder: Path) -> None:
 
 def by_a_clock(skew_s: float) -> tuple[str, ...]:
     """Return the words before a command whose wall clock is so many seconds ahead; its timers stay as they are."""
-    return (
-        "env", f"LD_PRELOAD={_library()}", f"FAKETIME={skew_s:+g}s", "FAKETIME_DONT_FAKE_MONOTONIC=1",
-        # The fix is for an older libc; with it Java's timed waits do not wait.
-        "FAKETIME_FORCE_MONOTONIC_FIX=0",
-    )  # fmt: skip
+    return ("env", *(f"{key}={value}" for key, value in {**_preload(), "FAKETIME": f"{skew_s:+g}s"}.items()))
+
+
+class SteppingClock:
+    """A wall clock that steps while programs run by it; their timers stay as they are.
+
+    `environment` are the variables of such a program.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.environment: dict[str, Any] = {
+            **_preload(),
+            "FAKETIME_TIMESTAMP_FILE": str(path),
+            "FAKETIME_NO_CACHE": "1",
+        }
+        self.set(0)
+
+    def set(self, skew_s: int) -> None:
+        """Step to so many seconds ahead of the machine's clock."""
+        # Replaced as a whole: the file is read at each look at the clock.
+        written = self._path.with_suffix(".new")
+        written.write_text(f"{skew_s:+d}\n")
+        written.replace(self._path)
+
+
+def _preload() -> dict[str, str]:
+    # The fix is for an older libc; with it Java's timed waits do not wait.
+    return {
+        "LD_PRELOAD": str(_library()), "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+    }  # fmt: skip
