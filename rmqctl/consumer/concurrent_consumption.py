@@ -95,7 +95,7 @@ class _Sum:
 class ConcurrentConsumption:
     """Passes messages to the listener, and acknowledges them.
 
-    `acknowledge` receives the offset up to which a queue is done. `stands_still` returns whether the event loop has not
+    `acknowledge` receives the offset up to which a queue is done. `is_stalled` returns whether the event loop has not
     run for too long, at a monotonic time: batches are then kept until release(). `limit` ends consumption after some
     messages. Everything but the listener and these two runs in the event loop.
     """
@@ -103,14 +103,14 @@ class ConcurrentConsumption:
     def __init__(
         self, settings: ConsumerSettings, listener: Listener, clock: Clock, *, send_back: RetrySender,
         acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
-        stands_still: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
+        is_stalled: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._clock = clock
         self._send_back = send_back
         self._acknowledge = acknowledge
         self._watcher = watcher
-        self._stands_still = stands_still
+        self._is_stalled = is_stalled
         self._limit = limit
         # Batches that workers did not start yet, and those that were cut off others. Workers append to them.
         self._kept: deque[Batch] = deque()
@@ -154,7 +154,7 @@ class ConcurrentConsumption:
         process_queue = batch.process_queue
         if process_queue.dropped:
             return Admission.LEAVE
-        if process_queue.is_on_hold or self._stands_still(now_s):
+        if process_queue.is_on_hold or self._is_stalled(now_s):
             self._kept.append(batch)
             return Admission.LATER
         if self._limit is not None:
@@ -171,14 +171,22 @@ class ConcurrentConsumption:
 
     def release(self) -> None:
         """Have batches consumed that were kept, where nothing holds them back any more."""
-        if not (self._kept or self._cut) or self._is_closed or (self._limit is not None and not self._limit.has_room):
+        if not (self._kept or self._cut) or self._is_closed:
             return
         self._open_count += len(self._cut)
         batches: list[Batch] = []
         for waiting in (self._kept, self._cut):
             batches += [waiting.popleft() for _ in range(len(waiting))]
-        self._kept.extend(batch for batch in batches if batch.process_queue.is_on_hold)
-        self._workers.submit([batch for batch in batches if not batch.process_queue.is_on_hold])
+        free: list[Batch] = []
+        for batch in batches:
+            (free if self._is_free(batch) else self._kept).append(batch)
+        self._workers.submit(free)
+
+    def _is_free(self, batch: Batch) -> bool:
+        """Return whether a kept batch would not be kept again."""
+        if batch.process_queue.dropped:
+            return True  # it settles, unconsumed
+        return not batch.process_queue.is_on_hold and (self._limit is None or self._limit.has_room_for(batch))
 
     def _settle_all(self, batches: list[Batch]) -> None:
         try:
@@ -224,9 +232,7 @@ class ConcurrentConsumption:
             topic, count = process_queue.mq.topic, len(found.messages)
             self._watcher.consumed(topic, count, 0, found.spent_s * 1000, found.batch_count)
             self._watcher.came_back(ConsumeResult.SUCCESS, found.batch_count)
-            self._remove(process_queue, found.messages)
-            if self._limit is not None:
-                self._limit.succeeded(len(found.messages))
+            self._succeed(process_queue, found.messages)
         if self._limit is not None:
             self.release()
 
@@ -241,9 +247,7 @@ class ConcurrentConsumption:
         elif result is ConsumeResult.TIME_OUT:
             self._watcher.came_late(batch)
         if good:
-            self._remove(batch.process_queue, good)
-            if self._limit is not None:
-                self._limit.succeeded(len(good))
+            self._succeed(batch.process_queue, good)
         if not bad:
             return
         if self._settings.message_model == BROADCASTING:
@@ -255,6 +259,11 @@ class ConcurrentConsumption:
         rest = Batch(batch.process_queue, bad, batch.delay_level)
         rest.attempt = batch.attempt
         self._start(rest, batch.delay_level)
+
+    def _succeed(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        self._remove(process_queue, messages)
+        if self._limit is not None:
+            self._limit.succeeded(len(messages))
 
     def _remove(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         offset = process_queue.remove(messages)
@@ -313,7 +322,7 @@ class ConcurrentConsumption:
 
     async def _until_sure(self, process_queue: ProcessQueue) -> None:
         """Wait while another member may have consumed the messages of a queue."""
-        while not process_queue.dropped and (process_queue.is_on_hold or self._stands_still(self._clock.monotonic_s())):
+        while not process_queue.dropped and (process_queue.is_on_hold or self._is_stalled(self._clock.monotonic_s())):
             await pause(self._clock, _SURE_LOOK_S)
 
     def _count_returned(self, batches: list[Batch]) -> None:

@@ -18,7 +18,7 @@ class CountLimit:
     """
 
     def __init__(self, count: int, on_reached: Callable[[], object]) -> None:
-        self._count = count
+        self.count = count
         self._on_reached = on_reached
         self._lock = threading.Lock()
         self._running_count = 0
@@ -26,24 +26,29 @@ class CountLimit:
         self._ok_count = 0
 
     @property
-    def has_room(self) -> bool:
-        """Whether another batch would start, or be left alone because enough have succeeded."""
-        return self.is_reached or self._ok_count + self._running_count < self._count
-
-    @property
     def is_reached(self) -> bool:
         """Whether enough messages have succeeded."""
-        return self._ok_count >= self._count
+        return self.missing_count <= 0
+
+    @property
+    def missing_count(self) -> int:
+        """Number of messages that have not succeeded yet."""
+        return self.count - self._ok_count
+
+    def has_room_for(self, batch: Batch) -> bool:
+        """Return whether a batch would be admitted, or left alone because enough have succeeded."""
+        return self.is_reached or self._free_count(batch) > 0
+
+    def _free_count(self, batch: Batch) -> int:
+        kept_count = 0 if _is_retry(batch) else self._failed_count
+        return self.missing_count - self._running_count - kept_count
 
     def admit(self, batch: Batch) -> tuple[Admission, Batch | None]:
         """Decide about a batch; a batch of too many messages is cut, and the rest returned as another one."""
         with self._lock:
             if self.is_reached:
                 return Admission.LEAVE, None
-            is_retry = batch.attempt > 0 or batch.mq.topic.startswith(RETRY_PREFIX)
-            free_count = self._count - self._ok_count - self._running_count
-            if not is_retry:
-                free_count -= self._failed_count
+            free_count = self._free_count(batch)
             if free_count <= 0:
                 return Admission.LATER, None
             rest = None
@@ -51,7 +56,7 @@ class CountLimit:
                 rest = Batch(batch.process_queue, batch.messages[free_count:], batch.delay_level)
                 batch.messages = batch.messages[:free_count]
             self._running_count += len(batch.messages)
-            if is_retry:
+            if _is_retry(batch):
                 self._failed_count = max(0, self._failed_count - len(batch.messages))
             batch.is_limited = True
             return Admission.START, rest
@@ -75,3 +80,7 @@ class CountLimit:
             self._ok_count += count
         if self.is_reached and not was_reached:
             self._on_reached()
+
+
+def _is_retry(batch: Batch) -> bool:
+    return batch.attempt > 0 or batch.mq.topic.startswith(RETRY_PREFIX)

@@ -153,15 +153,17 @@ class Membership:
     async def find_members(self) -> set[str]:
         """Return the client ids that brokers list: any broker that answers knows all members."""
         brokers = [broker for broker in self._routes.brokers() if broker.addresses]
-        return set().union(*await asyncio.gather(*map(self._ids_at, brokers)))
+        answers = await asyncio.gather(*map(self.fetch_ids, brokers), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, RmqctlError):
+                raise answer
+        # A group without members is an error too; heartbeats report the rest.
+        return {client_id for ids in answers if not isinstance(ids, BaseException) for client_id in ids}
 
-    async def _ids_at(self, broker: BrokerData) -> Collection[str]:
+    async def fetch_ids(self, broker: BrokerData) -> tuple[str, ...]:
+        """Return the client ids that one broker lists; several connections of one are listed several times."""
         request = consumer_requests.get_consumer_ids(self._settings.group)
-        try:
-            answer = await self._client.ask(broker.read_addresses[0], request)
-        except RmqctlError:
-            return ()  # a group without members is an error too; heartbeats report the rest
-        return group_bodies.decode_consumer_ids(answer.body)
+        return group_bodies.decode_consumer_ids((await self._client.ask(broker.read_addresses[0], request)).body)
 
     async def beat(self) -> None:
         """Send a heartbeat to all brokers; return once each has answered or failed, see `heard()`."""

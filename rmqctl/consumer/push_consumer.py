@@ -151,7 +151,7 @@ class PushConsumer:
         )  # fmt: skip
         self._consumption = self.holding.consumption = ConcurrentConsumption(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self.holding.acknowledge,
-            watcher=self._telling, stands_still=self.holding.stand_still.is_over, limit=self._limit,
+            watcher=self._telling, is_stalled=self.holding.stand_still.is_over, limit=self._limit,
         )  # fmt: skip
         self.holding.started_at_ms = self.client.clock.now_ms()
         self._control.attach(self)

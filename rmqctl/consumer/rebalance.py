@@ -26,7 +26,6 @@ from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.net.clock import pause, wait_for
-from rmqctl.protocol import consumer_requests, group_bodies
 from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 from rmqctl.text.words import listed
@@ -275,10 +274,7 @@ class Rebalance:
         first_error: RmqctlError | None = None
         for broker in brokers[:_BROKERS_ASKED]:
             try:
-                answer = await self._client.ask(
-                    broker.read_addresses[0], consumer_requests.get_consumer_ids(self._settings.group)
-                )
-                return broker.broker_name, group_bodies.decode_consumer_ids(answer.body)
+                return broker.broker_name, await self._membership.fetch_ids(broker)
             except RmqctlError as error:
                 first_error = first_error or error
         raise first_error or RmqctlError(f"No broker of {route.topic} has an address.")

@@ -61,7 +61,6 @@ class ConsumeRun:
         self._strategy = strategy
         self._limit_s = limit_s
         self._limit = None if count is None else CountLimit(count, self.stop)
-        self._count = count
         self._is_from_given = is_from_given
         self._force = force
         self._drain_s = drain_s
@@ -117,7 +116,6 @@ class ConsumeRun:
                 if self._is_from_given:
                     for sentence in start_words(consumer.holding.starts.found, self._settings.group):
                         self._warn(sentence)
-                await self._check_group(consumer)
                 tasks = [asyncio.ensure_future(self._watch_brokers(consumer))]
                 if self._limit_s is not None:
                     tasks.append(asyncio.ensure_future(self._end_later(client)))
@@ -149,6 +147,7 @@ class ConsumeRun:
         await self._check(consumer.client)
         await self._check_brokers(consumer.client)
         await consumer.start(force=self._force)
+        await self._check_group(consumer)
 
     async def _watch_brokers(self, consumer: PushConsumer) -> None:
         for number in itertools.count(1):
@@ -227,7 +226,7 @@ class ConsumeRun:
         if consumer.unstored or self._duplicates or ((left or self._missing) and not self._is_enough):
             return _PARTLY_DONE
         if self._limit is not None and not self._limit.is_reached and self._error is None:
-            missing = f"{(self._count or 0) - consumer.ok_count} of {counted(self._count or 0, 'message')}"
+            missing = f"{self._limit.missing_count} of {counted(self._limit.count, 'message')}"
             if not consumer.failed_count and not self._signal_count:
                 self._warn(f"{missing} did not arrive within --for.")
                 return UnreachableError.exit_code

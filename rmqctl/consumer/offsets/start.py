@@ -76,7 +76,8 @@ class StartOffsets:
 
     async def look(self, topics: Collection[str], *, has_members: bool) -> None:
         """Look up the offsets of topics, before this member joins. Failures go to `found`."""
-        self._since_ms = self._settings.consume_timestamp_ms or self._client.clock.now_ms() - _SINCE_MS
+        given_ms = self._settings.consume_timestamp_ms
+        self._since_ms = self._client.clock.now_ms() - _SINCE_MS if given_ms is None else given_ms
         if self._settings.message_model == CLUSTERING:
             await asyncio.gather(*(self._look(topic, has_members) for topic in topics))
 
