@@ -207,11 +207,12 @@ class ConsumeRun:
         if labels:
             counters += f"; batches: {listed(labels, len(labels))}"
         if left and not self._is_enough:
-            where = listed(f"{each.mq} from offset {each.first_offset}" for each in left)
+            where = listed([f"{each.mq} from offset {each.first_offset}" for each in left], len(left))
             count = sum(each.count for each in left)
             self._warn(f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}.")
         if consumer.unstored:
-            where = listed(f"{each.what} at {each.broker_name}" for each in consumer.unstored)
+            unstored = consumer.unstored
+            where = listed([f"{each.what} at {each.broker_name}" for each in unstored], len(unstored))
             self._warn(f"Not stored; messages consumed since the last commit will be redelivered: {where}.")
         # A thread reports a loop that hangs, so this may change meanwhile.
         for warning, count in list(self._warnings.items()):
