@@ -38,7 +38,11 @@ _HEADINGS = {
         "--strategy --compare --virtual-nodes --room --site-of --inner --pop-share --sample --strategy-option "
         "--protect --protection --instance"
     ),
-    "Listener": "--handler --exec --print --batch --workers --consume-timeout --max-reconsume-times",
+    "Listener": (
+        "--handler --exec --print --batch --workers --consume-timeout --max-reconsume-times --delay-level --ack-index"
+    ),
+    "Skipping": "--skip-older-than --skip-if-behind --dedup",
+    "End of the run": "--until-caught-up --count --for --drain",
     "Plan and confirmation": (
         "--dry-run --plan --yes --confirm --reason --partial --expect-queues --strict --wait-stable --assume-offline "
         "--assume-same-cluster"

@@ -25,6 +25,8 @@ class FreshRoutes:
         self._max_age_s = max_age_s
         self._known: dict[str, tuple[float, TopicRoute]] = {}
         self._asked: dict[str, asyncio.Task[TopicRoute]] = {}
+        # Why known routes could not be refreshed the last time, by topic.
+        self.failures: dict[str, RmqctlError] = {}
 
     async def route(self, topic: str, *, again: bool = False) -> TopicRoute:
         """Return a topic's route; with `again` a new one, if it arrives within a second.
@@ -58,8 +60,11 @@ class FreshRoutes:
 
     def _answered(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
         del self._asked[topic]
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved: there may be no caller left
+        # This also marks it as retrieved: there may be no caller left.
+        error = None if task.cancelled() else task.exception()
+        self.failures.pop(topic, None)
+        if isinstance(error, RmqctlError) and topic in self._known:
+            self.failures[topic] = error
 
     async def _fetch(self, topic: str) -> TopicRoute:
         route = await self._client.fresh_route(topic)

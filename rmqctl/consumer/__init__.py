@@ -34,6 +34,8 @@ from rmqctl.rules.allocate import Strategy, find_strategy
 
 from .batch import Batch, Listener
 from .push_consumer import PushConsumer
+from .reports.failures import ListenerError
+from .reports.problems import Problem
 from .settings import ConsumerSettings
 
 __all__ = [
@@ -42,7 +44,9 @@ __all__ = [
     "ConsumeStatus",
     "ConsumerSettings",
     "Listener",
+    "ListenerError",
     "MessageQueue",
+    "Problem",
     "PushConsumer",
     "Strategy",
     "StrategyOptions",

@@ -19,9 +19,9 @@ from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
+from rmqctl.text.words import listed
 
 from .concurrent_consumption import ConcurrentConsumption
-from .consume_reporter import Report
 from .counters import Counters
 from .membership import Membership
 from .message_skipper import MessageSkipper
@@ -30,6 +30,7 @@ from .offsets.start import StartOffsets
 from .offsets.store import OffsetStore
 from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
+from .reports.problems import Problems
 from .retried_message import restore_topics
 from .routes import Routes
 from .settings import ConsumerSettings
@@ -48,6 +49,11 @@ async def _nothing() -> None:
     pass
 
 
+def _place(mq: MessageQueue) -> str:
+    """Return the place of problems that a topic has at a broker."""
+    return f"{mq.topic}@{mq.broker_name}"
+
+
 class AssignedQueues:
     """The queues of one consumer; the owner for Rebalance and pull_queue().
 
@@ -57,7 +63,7 @@ class AssignedQueues:
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, *, routes: Routes, membership: Membership,
-        offsets: OffsetStore, counters: Counters, skipping: MessageSkipper, report: Report,
+        offsets: OffsetStore, counters: Counters, skipping: MessageSkipper, problems: Problems,
         broke: Callable[[str, Exception], object],
     ) -> None:  # fmt: skip
         self.client = client
@@ -72,7 +78,8 @@ class AssignedQueues:
         self._offsets = offsets
         self._counters = counters
         self._skipping = skipping
-        self._report = report
+        self._duplicates = skipping.duplicates
+        self._problems = problems
         self._broke = broke
         self.starts = StartOffsets(client, settings, offsets, routes)
         self._limits = FlowLimits(
@@ -87,7 +94,7 @@ class AssignedQueues:
         self.on_lost: Callable[[], object] = lambda: None
         self.rebalanced: Callable[[], Awaitable[None]] = _nothing
         self._ownership = Ownership(
-            client, settings, offsets, report=report, lose=self._lose, rebalanced=lambda: self.rebalanced()
+            client, settings, offsets, report=problems, lose=self._lose, rebalanced=lambda: self.rebalanced()
         )
         self.stand_still = StandStill(client.clock, self._stood_still, self._beat)
 
@@ -97,6 +104,24 @@ class AssignedQueues:
     def _beat(self) -> None:
         if self.consumption is not None:
             self.consumption.release()
+        if self._duplicates is not None:
+            for process_queue, message in self._duplicates.release():
+                self._pass_on(process_queue, [message])
+
+    def succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
+        """Note consumed messages of a queue, to recognise duplicates."""
+        if self._duplicates is not None:
+            self._duplicates.succeeded(mq, messages)
+
+    def forget_duplicates(self, mq: MessageQueue) -> None:
+        """Have messages of a queue consumed again, because its offset was moved back."""
+        if self._duplicates is not None:
+            self._duplicates.forget(mq)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether messages wait for the result of their duplicates."""
+        return self._duplicates is not None and self._duplicates.has_waiting
 
     async def aclose(self) -> None:
         """Stop the rest of the work, after end()."""
@@ -125,10 +150,24 @@ class AssignedQueues:
         """Store the offsets of all or these queues; report and return failures."""
         self.look()
         failures = await self._offsets.persist(mqs)
-        for failure in failures:
-            at = f" at {failure.broker_name}" if failure.broker_name is not None else ""
-            self._report(ConsumerWarning.STORE, f"Not stored{at}: {failure.what}: {failure.error.sentence}")
+        self._report_stored(mqs, failures)
         return failures
+
+    def _report_stored(self, mqs: Iterable[MessageQueue] | None, failures: Sequence[Failure]) -> None:
+        by_reason: dict[tuple[str, str], list[str]] = {}
+        for failure in failures:
+            is_of_all = isinstance(failure.error, UnreachableError)
+            what = by_reason.setdefault((failure.broker_name or "", failure.error.sentence), [])
+            what += [] if is_of_all else [failure.what]
+        for (broker_name, reason), what in by_reason.items():
+            at = f" at {broker_name}" if broker_name else ""
+            start = f"Not stored{at}: {listed(what)}" if what else f"No offsets are stored{at}"
+            self._problems(ConsumerWarning.STORE, f"{start}: {reason}", broker_name)
+        if self._problems.has_open:
+            stored = {"", *(mq.broker_name for mq in (self.queues if mqs is None else mqs))}
+            for name in stored - {broker_name for broker_name, _ in by_reason}:
+                where = f" at {name}" if name else ""
+                self._problems.works(ConsumerWarning.STORE, name, f"Offsets are stored{where} again")
 
     # For Rebalance
 
@@ -208,15 +247,20 @@ class AssignedQueues:
 
     def pulled(self, process_queue: ProcessQueue, pulled: PullBatch) -> None:
         """See pulling.Owner."""
-        messages = pulled.messages
+        messages, mq = pulled.messages, process_queue.mq
+        if self._problems.has_open:
+            name, place = mq.broker_name, _place(mq)
+            self._problems.works(ConsumerWarning.PULL, name, f"Pulling from {name} works again")
+            self._problems.works(ConsumerWarning.PULL, place, f"Pulling {place} works again")
         for fault in pulled.faults:
-            self._report(ConsumerWarning.UNREADABLE, f"{process_queue.mq}:{fault}")
+            self._problems(ConsumerWarning.UNREADABLE, f"{mq}:{fault}")
         back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
         if back_to < pulled.asked_offset:
-            self._report(
+            self._problems(
                 ConsumerWarning.OFFSET,
-                f"{process_queue.mq}: the broker moved back from {pulled.asked_offset} to {back_to}.",
+                f"{mq}: the broker moved back from {pulled.asked_offset} to {back_to}.",
             )
+            self.forget_duplicates(mq)
         if not messages:
             offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
             if offset is not None:
@@ -226,23 +270,21 @@ class AssignedQueues:
         if process_queue.mq.topic.startswith(RETRY_PREFIX):
             messages = restore_topics(messages)
         process_queue.put(messages)
-        wanted = self._without_skipped(process_queue, messages, pulled.max_offset)
-        if wanted and self.consumption is not None:
-            self.consumption.submit(process_queue, wanted)
+        self._pass_on(process_queue, messages, pulled.max_offset)
 
-    def _without_skipped(
-        self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
-    ) -> Sequence[StoredMessage]:
-        """Acknowledge unwanted messages unread, and return the others."""
-        unwanted = self._skipping.find_unwanted(messages, max_offset) if self._skipping.is_needed else []
-        if not unwanted:
-            return messages
-        self.skipped_count += len(unwanted)
-        offset = process_queue.remove(unwanted)
-        if offset is not None:
-            self.acknowledge(process_queue.mq, offset)
-        skipped = set(unwanted)
-        return [message for message in messages if message not in skipped]
+    def _pass_on(
+        self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None = None
+    ) -> None:
+        """Acknowledge unwanted messages unread, and have the others consumed."""
+        if self._skipping.is_needed:
+            messages, unwanted = self._skipping.find_unwanted(process_queue, messages, max_offset)
+            if unwanted:
+                self.skipped_count += len(unwanted)
+                offset = process_queue.remove(unwanted)
+                if offset is not None:
+                    self.acknowledge(process_queue.mq, offset)
+        if messages and self.consumption is not None:
+            self.consumption.submit(process_queue, messages)
 
     async def make_sure(self, process_queue: ProcessQueue) -> bool:
         """See pulling.Owner."""
@@ -255,8 +297,10 @@ class AssignedQueues:
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         """See pulling.Owner. The dropped queue stays held until the offset is stored, so it is not taken meanwhile."""
         mq = process_queue.mq
+        if next_offset < process_queue.next_offset:
+            self.forget_duplicates(mq)
         process_queue.drop()
-        self._report(
+        self._problems(
             ConsumerWarning.OFFSET,
             f"{mq}: the broker does not have the requested offset; it continues at {next_offset}.",
         )
@@ -267,7 +311,10 @@ class AssignedQueues:
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         """See pulling.Owner."""
-        self._report(ConsumerWarning.PULL, f"Cannot pull {mq}: {error.sentence}")
+        if isinstance(error, UnreachableError):
+            self._problems(ConsumerWarning.PULL, f"Cannot pull from {mq.broker_name}: {error.sentence}", mq.broker_name)
+        else:
+            self._problems(ConsumerWarning.PULL, f"Cannot pull {mq}: {error.sentence}", _place(mq))
         if isinstance(error, UnreachableError) or (isinstance(error, BrokerError) and error.code in _UNKNOWN_HERE):
             await self._membership.tell(mq.broker_name)
 

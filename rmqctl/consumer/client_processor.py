@@ -74,6 +74,9 @@ class ControlledConsumer(Protocol):
     def rebalance_soon(self) -> None:
         """Rebalance as soon as allowed."""
 
+    def forget_duplicates(self, mq: MessageQueue) -> None:
+        """Have messages of a queue consumed again, because its offset was moved back."""
+
 
 class ClientProcessor:
     """Answers brokers for a consumer. Give `handlers` to its Client, and call `attach()` once the consumer exists.
@@ -155,6 +158,7 @@ class ClientProcessor:
                 await pause(consumer.client.clock, self._reset_wait_s)
                 mine = held()
                 for mq in mine:
+                    consumer.forget_duplicates(mq)
                     consumer.process_queues()[mq].drop()
                     consumer.offsets.update(mq, targets[mq], increase_only=False)
                 for failure in await consumer.offsets.persist(mine):

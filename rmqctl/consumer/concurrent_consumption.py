@@ -25,6 +25,7 @@ from .batch import Admission, Batch, Listener
 from .count_limit import CountLimit
 from .expiry import Expiry
 from .process_queue import ProcessQueue
+from .reports.consume_observer import ConsumeObserver
 from .settings import ConsumerSettings
 from .workers import make_workers
 
@@ -44,43 +45,6 @@ class RetrySender(Protocol):
         """Send it with a delay level to the broker that delivered it. Raises RmqctlError when no broker accepts it."""
 
 
-class ConsumeObserver(Protocol):
-    """Receives the events of consumption, to count and report them."""
-
-    def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
-        """Count consumed messages of one topic, and the total time (ms) of their `batch_count` batches."""
-
-    def came_back(self, result: ConsumeResult, batch_count: int) -> None:
-        """Count batches under the label that they got when the listener returned."""
-
-    def came_late(self, batch: Batch) -> None:
-        """Report a late batch: one that succeeded, or that was already sent back."""
-
-    def all_hang(self, worker_count: int) -> None:
-        """Report that no worker is left: all have overdue batches."""
-
-    def one_is_free(self) -> None:
-        """Report that a worker is free again."""
-
-    def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
-        """Report a failed message that cannot be sent back, because it cannot be read."""
-
-    def failed(self, batch: Batch, result: ConsumeResult) -> None:
-        """Report a batch that failed."""
-
-    def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
-        """Report that messages could not be sent back and are kept."""
-
-    def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
-        """Report that a queue pulls no new messages, because failed ones cannot be sent back."""
-
-    def expired(self, batch: Batch) -> None:
-        """Count and report a batch that took too long and is sent back."""
-
-    def broke(self, what: str, error: BaseException) -> None:
-        """Report a part of the consumer that failed by a bug."""
-
-
 class _Sum:
     """The successful messages of one queue."""
 
@@ -97,13 +61,15 @@ class ConcurrentConsumption:
 
     `acknowledge` receives the offset up to which a queue is done. `is_stalled` returns whether the event loop has not
     run for too long, at a monotonic time: batches are then kept until release(). `limit` ends consumption after some
-    messages. Everything but the listener and these two runs in the event loop.
+    messages. `on_success` receives the consumed messages of a queue. The listener, and the start of a batch, run in
+    workers; everything else runs in the event loop.
     """
 
     def __init__(
         self, settings: ConsumerSettings, listener: Listener, clock: Clock, *, send_back: RetrySender,
         acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
         is_stalled: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
+        on_success: Callable[[MessageQueue, Sequence[StoredMessage]], None] = lambda _, __: None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._clock = clock
@@ -112,6 +78,7 @@ class ConcurrentConsumption:
         self._watcher = watcher
         self._is_stalled = is_stalled
         self._limit = limit
+        self._on_success = on_success
         # Batches that workers did not start yet, and those that were cut off others. Workers append to them.
         self._kept: deque[Batch] = deque()
         self._cut: deque[Batch] = deque()
@@ -243,7 +210,7 @@ class ConcurrentConsumption:
         self._watcher.consumed(batch.mq.topic, len(good), len(bad), spent_ms, 1)
         self._watcher.came_back(result, 1)
         if bad:
-            self._watcher.failed(batch, result)
+            self._watcher.failed(batch, bad, result)
         elif result is ConsumeResult.TIME_OUT:
             self._watcher.came_late(batch)
         if good:
@@ -262,6 +229,8 @@ class ConcurrentConsumption:
 
     def _succeed(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         self._remove(process_queue, messages)
+        self._on_success(process_queue.mq, messages)
+        self._watcher.succeeded(messages)
         if self._limit is not None:
             self._limit.succeeded(len(messages))
 
@@ -294,6 +263,7 @@ class ConcurrentConsumption:
                 error = await self._send_all(batch, level)
         finally:
             process_queue.unblock()
+            self._watcher.unblocked(process_queue)
 
     async def _send_all(self, batch: Batch, level: int) -> RmqctlError | None:
         """Send messages back one by one; accepted ones count as consumed. Return why the others were not accepted."""
@@ -316,6 +286,7 @@ class ConcurrentConsumption:
                     self._watcher.given_up(batch, message, failure)
                     self._remove(batch.process_queue, [message])
                 else:
+                    self._watcher.sent_back(batch.mq, message, level)
                     self._remove(batch.process_queue, [message])
             batch.messages = left
             return error

@@ -17,8 +17,8 @@ from rmqctl.net.clock import Clock
 from rmqctl.protocol.message import iter_messages
 
 from .batch import Admission, Batch, Listener
-from .consume_reporter import describe_error
 from .process_queue import ProcessQueue
+from .reports.failures import describe_error
 from .retried_message import restore_topics
 from .settings import ConsumerSettings
 from .stacks import describe_call

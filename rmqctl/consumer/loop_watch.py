@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rmqctl.model.consumption import ConsumerWarning
 
-from .consume_reporter import Report
+from .reports.problems import Report
 from .stacks import where
 
 # The number of checks within the time after which a loop counts as blocked.

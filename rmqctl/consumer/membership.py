@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.client_id import make_client_id
 from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.group import Subscription
 from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import pause, wait_for
@@ -21,6 +22,7 @@ from rmqctl.net.own_address import own_address
 from rmqctl.protocol import consumer_requests, group_bodies
 
 from .broker_time import BrokerTime
+from .reports.problems import Problems
 from .routes import Routes
 from .settings import ConsumerSettings
 
@@ -70,13 +72,15 @@ class Membership:
     """
 
     def __init__(
-        self, client: Client, settings: ConsumerSettings, client_id: str, routes: Routes, broker_time: BrokerTime
-    ) -> None:
+        self, client: Client, settings: ConsumerSettings, client_id: str, routes: Routes, broker_time: BrokerTime, *,
+        problems: Problems | None = None,
+    ) -> None:  # fmt: skip
         self.client_id = client_id
         self._client = client
         self._settings = settings
         self._routes = routes
         self._broker_time = broker_time
+        self._problems = problems or Problems(lambda _: None, client.clock)
         self._subscriptions: dict[str, Subscription] = {}
         # The subscriptions that pulls may name: brokers refuse a version that they do not know yet.
         self._agreed: dict[str, Subscription] = {}
@@ -233,11 +237,16 @@ class Membership:
                 answer = await self._client.ask(line.heard.address, command)
             except RmqctlError as error:
                 line.heard = replace(line.heard, error=error)
-                if isinstance(error, UnreachableError) and not line.is_tried_again:
+                if not isinstance(error, UnreachableError):
+                    sentence = f"{line.heard.broker_name} does not accept this member: {error.sentence}"
+                    self._problems(ConsumerWarning.HEARTBEAT, sentence, line.heard.address)
+                elif not line.is_tried_again:
                     line.is_tried_again = True
                     self._spawn(self._tell_until_heard(line))
             else:
                 line.heard = replace(line.heard, at_ms=self._client.clock.now_ms(), error=None, version=answer.version)
+                words = f"{line.heard.broker_name} accepts this member again"
+                self._problems.works(ConsumerWarning.HEARTBEAT, line.heard.address, words)
             line.sent_number = sending
 
     async def _tell_until_heard(self, line: _Line) -> None:

@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
-from .consume_reporter import Report
+from .duplicate_filter import DuplicateFilter
+from .process_queue import ProcessQueue
+from .reports.problems import Problems
 from .settings import ConsumerSettings
 
 
@@ -20,23 +24,57 @@ class MessageSkipper:
 
     def __init__(
         self, settings: ConsumerSettings, seen: Callable[[StoredMessage], bool] | None, now_ms: Callable[[], int],
-        report: Report,
+        problems: Problems,
     ) -> None:  # fmt: skip
         self._older_s, self._behind_count = settings.skip_older_s, settings.skip_behind_count
         self._seen = seen
         self._now_ms = now_ms
-        self._report = report
-        self.is_needed = seen is not None or self._older_s is not None or self._behind_count is not None
+        self._problems = problems
+        self.duplicates = None if settings.dedup_count is None else DuplicateFilter(settings.dedup_count)
+        self.is_needed = any(each is not None for each in (seen, self._older_s, self._behind_count, self.duplicates))
 
-    def find_unwanted(self, messages: Sequence[StoredMessage], max_offset: int | None) -> list[StoredMessage]:
-        """Return the unwanted messages of one queue; `max_offset` is its end, None if unknown."""
-        since_ms = 0.0 if self._older_s is None else self._now_ms() - self._older_s * 1000
-        first = 0 if self._behind_count is None or max_offset is None else max_offset - self._behind_count
-        return [
-            message
-            for message in messages
-            if message.stored_at_ms < since_ms or message.queue_offset < first or self._was_seen(message)
-        ]
+    def find_unwanted(
+        self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
+    ) -> tuple[Sequence[StoredMessage], list[StoredMessage]]:
+        """Return the messages of a queue to consume now, and the unwanted ones, which are reported.
+
+        `max_offset` is the queue's end, None if unknown. Possible duplicates are in neither, see DuplicateFilter.
+        """
+        unwanted: list[StoredMessage] = []
+        topic = process_queue.mq.topic
+        if self._older_s is not None:
+            since_ms = self._now_ms() - self._older_s * 1000
+            age = short_duration(round(self._older_s * 1000))
+            old = [message for message in messages if message.stored_at_ms < since_ms]
+            messages = self._without(messages, old, unwanted, topic, f"older than {age}")
+        if self._behind_count is not None and max_offset is not None:
+            first, end = max_offset - self._behind_count, counted(self._behind_count, "message")
+            behind = [message for message in messages if message.queue_offset < first]
+            messages = self._without(messages, behind, unwanted, topic, f"further than {end} from the end of the queue")
+        if self._seen is not None:
+            messages = self._without(
+                messages, [message for message in messages if self._was_seen(message)], unwanted, topic, "seen before"
+            )
+        if self.duplicates is not None:
+            messages, copies = self.duplicates.sort(process_queue, messages)
+            self._note(copies, unwanted, topic, "duplicates by their unique key")
+        return messages, unwanted
+
+    def _without(
+        self, messages: Sequence[StoredMessage], skipped: Sequence[StoredMessage], unwanted: list[StoredMessage],
+        topic: str, reason: str,
+    ) -> Sequence[StoredMessage]:  # fmt: skip
+        if not skipped:
+            return messages
+        self._note(skipped, unwanted, topic, reason)
+        gone = set(skipped)
+        return [message for message in messages if message not in gone]
+
+    def _note(self, skipped: Sequence[StoredMessage], unwanted: list[StoredMessage], topic: str, reason: str) -> None:
+        unwanted += skipped
+        if skipped:
+            sentence = f"Messages of {topic} are acknowledged unread: {reason}."
+            self._problems(ConsumerWarning.SKIP, sentence, f"{topic} {reason}", count=len(skipped))
 
     def _was_seen(self, message: StoredMessage) -> bool:
         if self._seen is None:
@@ -44,5 +82,5 @@ class MessageSkipper:
         try:
             return self._seen(message)
         except Exception as error:  # noqa: BLE001 - a user's function must not stop the pulling of a queue
-            self._report(ConsumerWarning.SKIP, f"Unknown whether to skip {message.offset_id}: {error!r}")
+            self._problems(ConsumerWarning.SKIP, f"Unknown whether to skip {message.offset_id}: {error!r}")
             return False

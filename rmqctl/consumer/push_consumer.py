@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -33,7 +32,6 @@ from .batch import Listener
 from .broker_time import BrokerTime
 from .client_processor import ClientProcessor
 from .concurrent_consumption import ConcurrentConsumption
-from .consume_reporter import ConsumeReporter, Report
 from .count_limit import CountLimit
 from .counters import Counters
 from .loop_watch import LoopWatch
@@ -43,6 +41,8 @@ from .offsets.local import LocalOffsets, local_offsets_path
 from .offsets.store import BrokerOffsets, OffsetStore
 from .process_queue import ProcessQueue, UnackedMessages
 from .rebalance import Rebalance
+from .reports.consume_reporter import ConsumeReporter
+from .reports.problems import Problems, Tell
 from .retry_guard import RetryGuard
 from .routes import Routes
 from .send_back import SendBackRequests
@@ -50,7 +50,6 @@ from .settings import ConsumerSettings
 from .workers import find_fault
 
 _DRAIN_LOOK_S = 0.05
-_LOG = logging.getLogger(__name__)
 
 
 class PushConsumer:
@@ -58,13 +57,14 @@ class PushConsumer:
 
     All members must use the same `strategy`. `skip` is called for each message before it is consumed, for example to
     check whether its unique key was seen; a message for which it returns True is acknowledged unread. `report` receives
-    problems; another thread calls it for a blocked event loop. With a `limit`, only some messages are consumed.
+    each Problem when it begins, once a minute while it lasts, and when it is over; another thread calls it for a
+    blocked event loop. With a `limit`, only some messages are consumed.
     Raises TypeError for an invalid listener.
     """
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
-        strategy: Strategy, *, report: Report = lambda _, __: None, skip: Callable[[StoredMessage], bool] | None = None,
+        strategy: Strategy, *, report: Tell = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
         limit: CountLimit | None = None,
     ) -> None:  # fmt: skip
         self.client = client
@@ -74,32 +74,34 @@ class PushConsumer:
             raise TypeError(f"the listener {listener!r} {fault}")
         self.listener = listener
         self.counters = Counters(client.clock)
+        self._problems = problems = Problems(report, client.clock)
         self.client_id = own_client_id(settings)
         self._given = tuple(subscriptions)
         self._limit = limit
-        self._report = report = partial(_tell, report)
-        self._telling = ConsumeReporter(report, self.counters, settings.message_model)
+        self._telling = ConsumeReporter(problems, self.counters, settings)
         self._tasks: list[asyncio.Task[None]] = []
         self._fresh_routes = FreshRoutes(client, settings.route_refresh_s)
         self.routes = Routes(self._fresh_routes)
         self.broker_time = BrokerTime(client)
-        self.membership = Membership(client, settings, self.client_id, self.routes, self.broker_time)
-        self._retry_guard = RetryGuard(client, settings.group, self.client_id, report)
+        self.membership = Membership(
+            client, settings, self.client_id, self.routes, self.broker_time, problems=problems
+        )  # fmt: skip
+        self._retry_guard = RetryGuard(client, settings.group, self.client_id, problems)
         self.offsets = self._make_store()
         self.holding = AssignedQueues(
             client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
-            counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, report),
-            report=report, broke=self._telling.broke,
+            counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, problems),
+            problems=problems, broke=self._telling.broke,
         )  # fmt: skip
         self.rebalance = Rebalance(
             client, settings, self.membership, self.routes, strategy.allocate, self.holding,
-            by_place=strategy.name in BY_PLACE, report=report, on_ids=self._retry_guard.saw,
+            by_place=strategy.name in BY_PLACE, problems=problems, on_ids=self._retry_guard.saw,
         )  # fmt: skip
         self.holding.on_lost = self.rebalance.wake
         self.holding.rebalanced = self.rebalance.next_round
         self._consumption: ConcurrentConsumption | None = None
         self._control = ClientProcessor(
-            strategy=class_of_strategy(strategy.name), report=partial(report, ConsumerWarning.RESET)
+            strategy=class_of_strategy(strategy.name), report=partial(problems, ConsumerWarning.RESET)
         )
         # Offsets that could not be stored at the end.
         self.unstored: Sequence[Failure] = ()
@@ -124,7 +126,7 @@ class PushConsumer:
             nowhere = UnreachableError(listed(topics), "the name server has no broker of it")
             raise next(iter(self.routes.errors.values()), nowhere)
         for topic, error in self.routes.errors.items():
-            self._report(ConsumerWarning.ROUTE, f"{topic} is not consumed yet: {error.sentence}")
+            self._problems(ConsumerWarning.ROUTE, f"{topic} is not consumed yet: {error.sentence}", topic)
         await self.broker_time.measure(self.routes.brokers())
         for each in self._given:
             self.membership.subscribe(each)
@@ -145,23 +147,24 @@ class PushConsumer:
         await self.holding.starts.begin()
         producer = Producer(self.client, CLIENT_INNER_PRODUCER, routes=self._fresh_routes)
         send_back = SendBackRequests(
-            self.client, self.settings.group, producer, max_reconsume_times=self.settings.max_reconsume_times,
+            self.client, self.settings.group, producer, max_reconsume_times=self.settings.retry_count_limit,
             timeout_s=self.settings.send_back_timeout_s, fallback_timeout_s=self.settings.fallback_timeout_s,
             guard=self._retry_guard,
         )  # fmt: skip
         self._consumption = self.holding.consumption = ConcurrentConsumption(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self.holding.acknowledge,
             watcher=self._telling, is_stalled=self.holding.stand_still.is_over, limit=self._limit,
+            on_success=self.holding.succeeded,
         )  # fmt: skip
         self.holding.started_at_ms = self.client.clock.now_ms()
         self._control.attach(self)
         self.client.handlers.update(self._control.handlers)
         self.holding.is_running = True
-        self._loop_watch = LoopWatch(self.settings.loop_watch_s, self._report)
+        self._loop_watch = LoopWatch(self.settings.loop_watch_s, self._problems)
         self.holding.stand_still.start()
         works = {
             "Heartbeats": self.membership.run, "The rebalance": self.rebalance.run,
-            "Storing offsets": self._persist_now_and_then,
+            "Storing offsets": self._persist_now_and_then, "Reports": self._problems.run,
         }  # fmt: skip
         self._tasks = [
             asyncio.ensure_future(
@@ -197,7 +200,7 @@ class PushConsumer:
     @property
     def is_idle(self) -> bool:
         """Whether no message is being consumed, waiting to be, or being sent back."""
-        return self._consumption is None or self._consumption.is_idle
+        return (self._consumption is None or self._consumption.is_idle) and not self.holding.has_waiting
 
     async def _leave(self) -> None:
         self.holding.is_running = False
@@ -211,6 +214,7 @@ class PushConsumer:
             await self._consumption.aclose()
         self.unstored = await self.holding.persist()
         await self.membership.leave()
+        self._problems.end()
 
     @property
     def skipped_count(self) -> int:
@@ -236,6 +240,21 @@ class PushConsumer:
     def failed_count(self) -> int:
         """Number of failures of messages; a message can fail several times."""
         return self._telling.failed_count
+
+    @property
+    def waiting_count(self) -> int:
+        """Number of messages that were sent back and that this member has not consumed since; others may have."""
+        return len(self._telling.waiting_ids)
+
+    @property
+    def sent_back_count(self) -> int:
+        """Number of failed messages that a broker accepted for a retry."""
+        return self._telling.sent_back_count
+
+    @property
+    def dead_count(self) -> int:
+        """Number of failed messages that a broker accepted as dead letters."""
+        return self._telling.dead_count
 
     def subscribe(self, subscription: Subscription) -> None:
         """Add a subscription, or change the one to its topic. All members of a group must do the same."""
@@ -303,6 +322,10 @@ class PushConsumer:
         """See control.Controlled."""
         self.rebalance.wake()
 
+    def forget_duplicates(self, mq: MessageQueue) -> None:
+        """See control.Controlled."""
+        self.holding.forget_duplicates(mq)
+
     async def _persist_now_and_then(self) -> None:
         await pause(self.client.clock, self.settings.first_persist_s)
         while True:
@@ -311,11 +334,3 @@ class PushConsumer:
             # The time that one broker needs to fail must not delay the offsets of the others.
             spent_s = self.client.clock.monotonic_s() - began_s
             await pause(self.client.clock, max(0.0, self.settings.persist_s - spent_s))
-
-
-def _tell(report: Report, kind: ConsumerWarning, sentence: str) -> None:
-    """Pass on a problem; a user's function that fails must not end the part of the consumer that reports it."""
-    try:
-        report(kind, sentence)
-    except Exception:  # noqa: BLE001
-        _LOG.exception("The report of a consumer failed: %s", sentence)

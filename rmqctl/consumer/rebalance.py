@@ -30,8 +30,8 @@ from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 from rmqctl.text.words import listed
 
-from .consume_reporter import Report
 from .membership import Membership
+from .reports.problems import Problems
 from .routes import Routes
 from .settings import ConsumerSettings
 
@@ -41,6 +41,13 @@ _BROKERS_ASKED = 3
 _RETRY_S = 1.0
 # The reason of a queue that is only not ready yet.
 _NOT_NOW = "NOT_NOW"
+_OLD = "old routes"
+# Why a topic keeps its queues, and that it no longer does.
+_KEPT_WORDS = {
+    UnchangedReason.NO_ROUTE: (ConsumerWarning.ROUTE, "it has no route", "All topics have routes again"),
+    UnchangedReason.NO_CLIENTS: (ConsumerWarning.GROUP, "the members are unknown", "The members are known again"),
+    UnchangedReason.STRATEGY_FAILED: (ConsumerWarning.STRATEGY, "the strategy failed", "The strategy works again"),
+}
 
 
 class RebalanceOwner(Protocol):
@@ -81,7 +88,8 @@ class Rebalance:
     """Decides which queues this client holds, and has its owner take and drop them.
 
     `allocate` is the strategy's function; `by_place` is passed to compute_share(). `shuffle` orders the brokers of a
-    topic for the request. `report` receives failures of the strategy, `on_ids` the client ids that a broker lists.
+    topic for the request. `problems` receives what prevents a
+    rebalance, `on_ids` the client ids that a broker lists.
     """
 
     def __init__(
@@ -95,7 +103,7 @@ class Rebalance:
         *,
         by_place: bool = False,
         shuffle: Callable[[list[BrokerData]], object] = random.shuffle,
-        report: Report = lambda _, __: None,
+        problems: Problems | None = None,
         on_ids: Callable[[str, Collection[str]], None] = lambda _, __: None,
     ) -> None:
         self._client = client
@@ -106,7 +114,7 @@ class Rebalance:
         self._by_place = by_place
         self._owner = owner
         self._shuffle = shuffle
-        self._report = report
+        self._problems = problems or Problems(lambda _: None, client.clock)
         self._on_ids = on_ids
         self._wake = asyncio.Event()
         self._namesake_topics: set[str] = set()
@@ -171,8 +179,11 @@ class Rebalance:
         for known in (self._presences, self.outcomes):
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
+        self._report_old_routes()
+        before = dict(self.outcomes)
         leftovers, stuck = await self._each(find_unsubscribed(self._owner.held(), topics), self._owner.drop)
         changed = await asyncio.gather(*map(self._balance, topics))
+        self._report_kept(before)
         if leftovers or any(changed):
             self._membership.renew([topic for topic, has_changed in zip(topics, changed, strict=True) if has_changed])
             self._membership.beat_soon()
@@ -181,25 +192,41 @@ class Rebalance:
     async def _balance(self, topic: str) -> bool:
         """Rebalance one topic; return whether its queues have changed."""
         outcome = await self._find_share(topic)
-        self._tell(outcome)
         held = {mq: idle_s for mq, idle_s in self._owner.held().items() if mq.topic == topic}
         expired = frozenset(mq for mq, idle_s in held.items() if idle_s > self._settings.pull_expired_s)
         moves = compute_moves(held, outcome.share, expired)
         dropped, stuck = await self._each(moves.drop, self._owner.drop)
         taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
-        before, refused = self.outcomes.get(topic), {**stuck, **refused}
-        self.outcomes[topic] = replace(outcome, refused=refused)
-        self._tell_refused(refused, {} if before is None else before.refused)
+        self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
+        self._report_refused(topic, self.outcomes[topic].refused)
         return bool(dropped or taken)
 
-    def _tell(self, outcome: TopicBalance) -> None:
-        """Report a failing strategy, once while it fails in the same way."""
-        share, before = outcome.share, self.outcomes.get(outcome.topic)
-        if share.kept is UnchangedReason.STRATEGY_FAILED and (before is None or before.share != share):
-            reason = (share.detail or "").rstrip(".")
-            self._report(
-                ConsumerWarning.STRATEGY, f"{outcome.topic} keeps its shares, because the strategy failed: {reason}."
+    def _report_old_routes(self) -> None:
+        """Report that routes are not refreshed, while no name server answers."""
+        errors = {error.sentence: error for error in self._routes.old.values()}
+        for sentence in sorted(errors):
+            self._problems(
+                ConsumerWarning.ROUTE, f"New brokers and queues are not seen, old routes are used: {sentence}", _OLD
             )
+        if not errors:
+            self._problems.works(ConsumerWarning.ROUTE, _OLD, "Routes are up to date again")
+
+    def _report_kept(self, before: Mapping[str, TopicBalance]) -> None:
+        """Report topics that keep their shares. What a broker or name server does not know yet may only be new."""
+        topics: dict[tuple[UnchangedReason, str], list[str]] = {}
+        for topic, outcome in self.outcomes.items():
+            kept = outcome.share.kept
+            was = before.get(topic)
+            has_lasted = was is not None and was.share.kept is kept
+            if kept is not None and (has_lasted or kept is UnchangedReason.STRATEGY_FAILED):
+                topics.setdefault((kept, (outcome.share.detail or "").rstrip(".")), []).append(topic)
+        for (kept, reason), names in topics.items():
+            kind, why, _ = _KEPT_WORDS[kept]
+            verb = "keeps its" if len(names) == 1 else "keep their"
+            self._problems(kind, f"{listed(names)} {verb} queues, because {why}: {reason}.", kept)
+        for kept in _KEPT_WORDS.keys() - {outcome.share.kept for outcome in self.outcomes.values()}:
+            kind, _, works = _KEPT_WORDS[kept]
+            self._problems.works(kind, kept, works)
 
     def _tell_namesake(self, topic: str, asked: str, ids: Sequence[str]) -> None:
         """Report another connection with this client's id, if it is not unique by itself, once while it lasts."""
@@ -210,21 +237,23 @@ class Rebalance:
         is_first = not self._namesake_topics
         self._namesake_topics.add(topic)
         if is_first:
-            self._report(
+            self._problems(
                 ConsumerWarning.GROUP,
                 f"{asked} lists {own_id} {ids.count(own_id)} times: another member has the same id and gets the same "
                 "queues, or a lost connection of this member is not forgotten yet (after 2 minutes).",
             )
 
-    def _tell_refused(self, refused: Mapping[MessageQueue, str], before: Mapping[MessageQueue, str]) -> None:
-        """Report queues that cannot be taken or dropped, once for each reason while it lasts."""
+    def _report_refused(self, topic: str, refused: Mapping[MessageQueue, str]) -> None:
+        """Report queues that cannot be taken or dropped."""
         by_reason: dict[str, list[MessageQueue]] = {}
         for mq, reason in refused.items():
-            if reason not in (_NOT_NOW, before.get(mq)):
+            if reason != _NOT_NOW:
                 by_reason.setdefault(reason, []).append(mq)
         for reason, queues in by_reason.items():
             where = listed([str(mq) for mq in sorted(queues)])
-            self._report(ConsumerWarning.TAKE, f"Cannot take or give up {where} yet: {reason}")
+            self._problems(ConsumerWarning.TAKE, f"Cannot take or give up {where} yet: {reason}", topic)
+        if not by_reason:
+            self._problems.works(ConsumerWarning.TAKE, topic, f"All queues of {topic} can be taken or given up")
 
     async def _each(
         self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]

@@ -18,7 +18,7 @@ from rmqctl.net.clock import wait_for
 from rmqctl.protocol import consumer_requests, group_bodies, headers
 from rmqctl.protocol.versions import version_ordinal
 
-from .consume_reporter import Report
+from .reports.problems import Report
 
 # Older brokers do not check locks.
 _LOOKS_AT_LOCKS = version_ordinal(5, 1, 1)

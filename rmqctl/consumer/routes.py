@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.errors import RmqctlError
@@ -19,6 +19,11 @@ class Routes:
         self._brokers: dict[str, BrokerData] = {}
         # Why topics have no route.
         self.errors: dict[str, RmqctlError] = {}
+
+    @property
+    def old(self) -> Mapping[str, RmqctlError]:
+        """Why known routes could not be refreshed, by topic."""
+        return self._fresh.failures
 
     async def refresh(self, topics: Collection[str]) -> None:
         """Fetch routes that are missing or too old, and forget those of other topics. Failures go to `errors`."""

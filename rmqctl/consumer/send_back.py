@@ -17,9 +17,6 @@ from rmqctl.rules.send_queues import writable_queues
 
 from .retry_guard import RetryGuard, explain
 
-# The meaning of -1 (DefaultMQPushConsumerImpl.getMaxReconsumeTimes).
-_MAX_RECONSUME_TIMES = 16
-
 
 class SendBackRequests:
     """Sends messages of a group back, each by its own request: to the broker that stored it, else as a new message.
@@ -30,7 +27,7 @@ class SendBackRequests:
     """
 
     def __init__(
-        self, client: Client, group: str, producer: Producer, *, max_reconsume_times: int = -1, timeout_s: float = 5.0,
+        self, client: Client, group: str, producer: Producer, *, max_reconsume_times: int = 16, timeout_s: float = 5.0,
         fallback_timeout_s: float = 3.0, guard: RetryGuard | None = None,
     ) -> None:  # fmt: skip
         self.fallback_count = 0
@@ -38,7 +35,7 @@ class SendBackRequests:
         self._client = client
         self._group = group
         self._producer = producer
-        self._limit = _MAX_RECONSUME_TIMES if max_reconsume_times == -1 else max_reconsume_times
+        self._limit = max_reconsume_times
         self._timeout_s = timeout_s
         self._fallback_timeout_s = fallback_timeout_s
 

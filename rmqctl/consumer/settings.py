@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.group import CLUSTERING
+from rmqctl.rules.member_settings import retry_limit
 
 
 class ConsumerSettings(Struct, frozen=True, kw_only=True):
@@ -72,10 +73,17 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     # Messages that are older, or further from the end of their queue, are acknowledged unread.
     skip_older_s: float | None = None
     skip_behind_count: int | None = None
+    # Messages are acknowledged unread if this member has consumed their unique key: of the last ones, so many are kept.
+    dedup_count: int | None = None
 
     # Offsets
     persist_s: float = 5.0
     first_persist_s: float = 10.0
+
+    @property
+    def retry_count_limit(self) -> int:
+        """How often a message is retried before it becomes a dead letter."""
+        return retry_limit(self.max_reconsume_times, is_orderly=False) or 0
 
 
 def settings_of_4_9(settings: ConsumerSettings) -> ConsumerSettings:

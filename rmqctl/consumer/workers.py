@@ -14,6 +14,7 @@ from rmqctl.model.consumption import ConsumeStatus
 from rmqctl.net.clock import Clock
 
 from .batch import ALL, Admission, Batch, Listener
+from .reports.failures import ListenerError
 
 # Called in the thread or task that consumes: just before, with the time on the consumer's clock, and just after. A
 # batch that is kept for later comes back with submit().
@@ -270,7 +271,7 @@ class TaskWorkers:
 
 
 def _note(batch: Batch, answer: object) -> None:
-    """Note the result of a listener. Raises TypeError for an invalid result or context; None is valid."""
+    """Note the result of a listener. Raises ListenerError for an invalid result or context; None is valid."""
     if isinstance(answer, ConsumeStatus):
         status = answer
     elif isinstance(answer, str) and answer in ConsumeStatus.__members__:
@@ -279,16 +280,16 @@ def _note(batch: Batch, answer: object) -> None:
         status = None
     elif inspect.iscoroutine(answer):
         answer.close()
-        raise TypeError("the listener is a plain function that returned a coroutine: define it with async def")
+        raise ListenerError("the listener is a plain function that returned a coroutine: define it with async def")
     else:
-        raise TypeError(f"the listener returned {answer!r} instead of a ConsumeStatus")
+        raise ListenerError(f"the listener returned {answer!r} instead of a ConsumeStatus")
     # Whatever the types say, listeners may set any value.
     ack_index: object = batch.ack_index
     delay_level: object = batch.delay_level
     if not isinstance(ack_index, int):
-        raise TypeError(f"the listener set ack_index to {ack_index!r}, which is not an integer")
+        raise ListenerError(f"the listener set ack_index to {ack_index!r}, which is not an integer")
     if not isinstance(delay_level, int):
-        raise TypeError(f"the listener set delay_level to {delay_level!r}, which is not an integer")
+        raise ListenerError(f"the listener set delay_level to {delay_level!r}, which is not an integer")
     batch.status = status
 
 

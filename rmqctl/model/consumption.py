@@ -37,6 +37,7 @@ class ConsumerWarning(StrEnum):
     """What a consumer reports: each kind can occur thousands of times, and none may hide the others."""
 
     ROUTE = "ROUTE"
+    HEARTBEAT = "HEARTBEAT"
     PULL = "PULL"
     OFFSET = "OFFSET"
     LISTENER = "LISTENER"

@@ -94,7 +94,7 @@ class Cluster:
         settings = {"group": GROUP, "consume_from": FIRST, **settings}
         consumer = PushConsumer(
             client, ConsumerSettings(**settings), topics or [make_subscription(TOPIC)], listener,
-            find_strategy("averagely", Options()), report=lambda _, said: self.reports.append(said),
+            find_strategy("averagely", Options()), report=lambda problem: self.reports.append(problem.sentence),
             skip=skip,
         )  # fmt: skip
         self.consumers.append(consumer)

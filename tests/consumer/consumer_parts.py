@@ -25,19 +25,27 @@ _HOST = (bytes([127, 0, 0, 1]), 10911)
 
 
 def message(
-    offset: int, body: bytes = b"m", *, topic: str = "T", sys_flag: int = 0, **properties: str
+    offset: int, body: bytes = b"m", *, topic: str = "T", sys_flag: int = 0, reconsume_times: int = 0, **properties: str
 ) -> StoredMessage:
     """Return a message as a broker returns it; its place in the log is its offset."""
-    return damaged_message(offset, body, topic, sys_flag, encode_properties(properties).encode())
+    encoded = encode_properties(properties).encode()
+    return damaged_message(offset, body, topic, sys_flag, encoded, reconsume_times=reconsume_times)
 
 
 def damaged_message(
-    offset: int, body: bytes = b"m", topic: str = "T", sys_flag: int = 0, properties: bytes = b"", *, cut: int = 0
+    offset: int,
+    body: bytes = b"m",
+    topic: str = "T",
+    sys_flag: int = 0,
+    properties: bytes = b"",
+    *,
+    cut: int = 0,
+    reconsume_times: int = 0,
 ) -> StoredMessage:
     """Return a message whose properties are said to be longer than they are, by `cut` bytes."""
     record = encode_record(
         topic=topic.encode(), queue_id=0, queue_offset=offset, commit_log_offset=offset, flag=0, sys_flag=sys_flag,
-        born_at_ms=0, born_host=_HOST, stored_at_ms=0, store_host=_HOST, reconsume_times=0,
+        born_at_ms=0, born_host=_HOST, stored_at_ms=0, store_host=_HOST, reconsume_times=reconsume_times,
         prepared_transaction_offset=0, body=body, properties=properties,
     )  # fmt: skip
     if cut:
@@ -101,7 +109,16 @@ class Watching:
         self.counts.append((topic, ok_count, failed_count))
         self.spent_ms += spent_ms
 
-    def failed(self, batch: Batch, result: ConsumeResult) -> None:
+    def sent_back(self, mq: MessageQueue, message: StoredMessage, level: int) -> None:
+        """See ConsumeObserver."""
+
+    def succeeded(self, messages: Sequence[StoredMessage]) -> None:
+        """See ConsumeObserver."""
+
+    def unblocked(self, process_queue: ProcessQueue) -> None:
+        """See ConsumeObserver."""
+
+    def failed(self, batch: Batch, failed: Sequence[StoredMessage], result: ConsumeResult) -> None:
         self.results.append((result, offsets(batch.messages)))
         self.errors.append(batch.error)
 

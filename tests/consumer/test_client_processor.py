@@ -105,6 +105,9 @@ class Member:
     def rebalance_soon(self) -> None:
         self.note("rebalance")
 
+    def forget_duplicates(self, mq: MessageQueue) -> None:
+        pass
+
 
 class Scene:
     """A member that is connected to a broker."""

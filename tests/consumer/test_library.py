@@ -24,6 +24,7 @@ from rmqctl.consumer import (
     find_strategy,
     make_subscription,
 )
+from rmqctl.consumer.reports.problems import Problem
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
@@ -107,12 +108,12 @@ def _failing(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> dict[
 
 
 def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
-    async def go() -> list[tuple[ConsumerWarning, str]]:
-        told: list[tuple[ConsumerWarning, str]] = []
+    async def go() -> list[Problem]:
+        told: list[Problem] = []
         is_told = asyncio.Event()
 
-        def report(trouble: ConsumerWarning, said: str) -> None:
-            told.append((trouble, said))
+        def report(problem: Problem) -> None:
+            told.append(problem)
             is_told.set()
 
         async with Sandbox(queues=1) as sandbox, Client([sandbox.addr], timeout_s=60, open_ended=True) as client:
@@ -130,6 +131,6 @@ def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
                 await consumer.drain(0.0)
         return told
 
-    trouble, said = asyncio.run(go())[0]
-    assert trouble is ConsumerWarning.STRATEGY
-    assert ": division by zero." in said
+    problem = asyncio.run(go())[0]
+    assert problem.kind is ConsumerWarning.STRATEGY
+    assert ": division by zero." in problem.sentence

@@ -13,12 +13,12 @@ from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.rebalance import Rebalance
+from rmqctl.consumer.reports.problems import Problems
 from rmqctl.consumer.routes import Routes
 from rmqctl.consumer.rules.rebalance import UnchangedReason
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import UnreachableError
-from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -221,7 +221,7 @@ def test_a_strategy_that_fails_keeps_the_old_share_detail_7_3() -> None:
 
 def test_a_strategy_that_fails_is_told_of_once_and_again_when_it_fails_anew_detail_7_3() -> None:
     failing: str | None = None
-    told: list[tuple[ConsumerWarning, str]] = []
+    told: list[str] = []
 
     def allocate(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
         if failing is not None:
@@ -232,25 +232,20 @@ def test_a_strategy_that_fails_is_told_of_once_and_again_when_it_fails_anew_deta
         nonlocal failing
         group = ScriptedGroup()
         group.set_ids(OWN_ID)
-        report = lambda *said: told.append(said)  # noqa: E731
-        async with ready(group, allocate=allocate, report=report) as bench, bench.running():
-            failing = "No room is named."
-            await group.clock.advance(600)
-            failing = None
-            await group.clock.advance(60)
-            failing = "No room is named."
-            await group.clock.advance(600)
-            failing = "Another reason."
-            await group.clock.advance(600)
+        problems = Problems(lambda problem: told.append(problem.sentence), group.clock)
+        async with ready(group, allocate=allocate, problems=problems) as bench, bench.running():
+            for reason in ("No room is named.", None, "Another reason."):
+                failing = reason
+                await group.clock.advance(50)
+                problems.look()
             assert bench.holder.ids() == list(range(8))
 
     run(scenario())
-    assert [(kind, sentence.partition(": ")[2]) for kind, sentence in told] == [
-        (ConsumerWarning.STRATEGY, "No room is named."),
-        (ConsumerWarning.STRATEGY, "No room is named."),
-        (ConsumerWarning.STRATEGY, "Another reason."),
+    assert [sentence.partition(" after ")[0] for sentence in told] == [
+        "T keeps its queues, because the strategy failed: No room is named.",
+        "The strategy works again",
+        "T keeps its queues, because the strategy failed: Another reason.",
     ]
-    assert all(sentence.startswith("T keeps its shares") for _, sentence in told)
 
 
 async def test_of_what_a_strategy_gives_only_queues_of_the_topic_are_taken() -> None:

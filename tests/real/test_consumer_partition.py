@@ -147,7 +147,7 @@ def test_ending_while_a_broker_is_out_of_reach_takes_no_long_time_and_tells_the_
         code = member.terminate(40)
         spent_s = time.monotonic() - began_s
         assert code == 8, member.said
-        assert f"Not stored at broker-a: offset of {topic}:0" in member.said
+        assert "No offsets are stored at broker-a: " in member.said
         assert "broker-b" not in member.said.partition("Not stored")[2]
         assert spent_s < 3 + 12, spent_s
         # What was on its way when the member ended is gone; where it arrives late the offset is stored after all.

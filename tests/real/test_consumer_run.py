@@ -251,7 +251,7 @@ def test_a_member_that_is_ending_takes_no_more_queues(cluster: Cluster, ours: Ou
     cluster.java.stop("ending")
     for queue in ("broker-a:0", "broker-b:0"):
         cluster.java.produce(topic, 5, prefix="late", queue=queue)
-    assert member.process.wait(15) == 0, member.said
+    assert member.process.wait(15) == 8, member.said  # all that it consumed failed
     assert [each.body for each in member.heard("BEGAN")] == ["slow0"]
 
 
@@ -389,7 +389,7 @@ def test_broadcasting_gives_all_to_each_and_offsets_stay_here(
     cluster.java.wait_consumed("broadcast", 44)
     sent = Counter([*(f"m{number}" for number in range(40)), *(f"bad{number}" for number in range(4))])
     wait_until(lambda: all(_bodies(member, "BEGAN") == sent for member in members))
-    assert all("messages are lost." in member.said for member in members)
+    assert all("1 message is lost." in member.said for member in members)
     assert [member.terminate() for member in members] == [0, 0]
     # What failed is gone, for the next run as well; what comes meanwhile is not.
     cluster.java.produce(topic, 4, prefix="meanwhile")

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import signal
 import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -16,29 +15,32 @@ from rmqctl.client.partial_answers import missing_brokers
 from rmqctl.consumer.count_limit import CountLimit
 from rmqctl.consumer.process_queue import UnackedMessages
 from rmqctl.consumer.push_consumer import PushConsumer
+from rmqctl.consumer.reports.failures import cause_of_error
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumeResult
+from rmqctl.model.group import BROADCASTING
 from rmqctl.net.clock import pause
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.text.words import counted, listed
 
+from .caught_up import CaughtUp
 from .joining import find_group_faults, start_words
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
     from rmqctl.consumer.batch import Listener
+    from rmqctl.consumer.reports.problems import Problem
     from rmqctl.consumer.settings import ConsumerSettings
-    from rmqctl.model.consumption import ConsumerWarning
     from rmqctl.model.group import Subscription
     from rmqctl.rules.allocate import Strategy
     from rmqctl.rules.clock_skew import SkewBounds
 
 _BROKERS_EVERY_S = 30.0
+_CAUGHT_UP_LOOK_S = 1.0
 # How many looks at the brokers come between two at the group's configuration, which brokers send with all others.
 _LOOKS_PER_GROUP = 10
 _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# The number of warnings of each kind; at the end, its total is reported.
-_MOST_WARNINGS = 20
 # The results of batches other than success.
 _TOLD = frozenset(ConsumeResult) - {ConsumeResult.SUCCESS}
 
@@ -47,14 +49,14 @@ class ConsumeRun:
     """Consumes until a signal, a number of messages or a time limit. `say` and `warn` print for people.
 
     `check` raises an error that prevents joining. `is_from_given`: the user chose where to start. With `force`, it
-    joins although a member has its client id.
+    joins although a member has its client id. `show_error` shows the traceback of the first error of each cause.
     """
 
     def __init__(
         self, settings: ConsumerSettings, subscriptions: Sequence[Subscription], strategy: Strategy, *,
         limit_s: float | None, count: int | None, drain_s: float, say: Callable[[str], None],
         warn: Callable[[str], None], check: Callable[[Client], Awaitable[None]], is_from_given: bool = False,
-        force: bool = False,
+        force: bool = False, until_caught_up: bool = False, show_error: Callable[[BaseException], None] | None = None,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._subscriptions = subscriptions
@@ -63,11 +65,15 @@ class ConsumeRun:
         self._limit = None if count is None else CountLimit(count, self.stop)
         self._is_from_given = is_from_given
         self._force = force
+        self._until_caught_up = until_caught_up
+        self._caught_up: CaughtUp | None = None
+        self._is_caught_up = False
         self._drain_s = drain_s
         self._say = say
         self._warn = warn
         self._check = check
-        self._warnings: Counter[ConsumerWarning] = Counter()
+        self._show_error = show_error
+        self._shown_causes: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
         self._signal_count = 0
@@ -117,11 +123,14 @@ class ConsumeRun:
                     for sentence in start_words(consumer.holding.starts.found, self._settings.group):
                         self._warn(sentence)
                 tasks = [asyncio.ensure_future(self._watch_brokers(consumer))]
+                if self._until_caught_up:
+                    tasks.append(asyncio.ensure_future(self._end_when_caught_up(consumer)))
                 if self._limit_s is not None:
                     tasks.append(asyncio.ensure_future(self._end_later(client)))
-                await self._over.wait()
                 for task in tasks:
-                    task.cancel()
+                    task.add_done_callback(self._task_ended)
+                await self._over.wait()
+                await stop_tasks(tasks)
             code = await self._drain(consumer)
             self._tell_of_threads(threads)
             if self._error is not None:
@@ -131,6 +140,12 @@ class ConsumeRun:
             for number in _SIGNALS:
                 with suppress(NotImplementedError):
                     self._loop.remove_signal_handler(number)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """End the run when a part of it ended by a bug: it would never end by itself."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.fail(error)
 
     async def _start(self, consumer: PushConsumer) -> bool:
         """Join the group; return False when a signal arrived first."""
@@ -182,6 +197,20 @@ class ConsumeRun:
                 self._duplicates.add(failure.error.sentence)
                 self._warn(failure.error.sentence)
 
+    async def _end_when_caught_up(self, consumer: PushConsumer) -> None:
+        topics = [each.topic for each in self._subscriptions]
+        is_broadcasting = self._settings.message_model == BROADCASTING
+        self._caught_up = CaughtUp(consumer, topics, is_broadcasting=is_broadcasting)
+        await self._caught_up.begin()
+        told: set[str] = set()
+        while self._missing or not await self._caught_up.look():
+            for sentence in sorted(self._caught_up.unknown() - told):
+                self._warn(sentence)
+            told |= self._caught_up.unknown()
+            await pause(consumer.client.clock, _CAUGHT_UP_LOOK_S)
+        self._is_caught_up = True
+        self._over.set()
+
     async def _end_later(self, client: Client) -> None:
         await pause(client.clock, self._limit_s or 0.0)
         self._over.set()
@@ -198,14 +227,6 @@ class ConsumeRun:
             if self._signal_count < 2:
                 raise
             left = consumer.unfinished()
-        counters = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
-        if consumer.expired_count:
-            counters += f" ({consumer.expired_count} took too long)"
-        if consumer.skipped_count:
-            counters += f", {consumer.skipped_count} skipped"
-        labels = [f"{count} {result}" for result, count in consumer.results.items() if result in _TOLD and count]
-        if labels:
-            counters += f"; batches: {listed(labels, len(labels))}"
         if left and not self._is_enough:
             where = listed([f"{each.mq} from offset {each.first_offset}" for each in left], len(left))
             count = sum(each.count for each in left)
@@ -214,11 +235,8 @@ class ConsumeRun:
             unstored = consumer.unstored
             where = listed([f"{each.what} at {each.broker_name}" for each in unstored], len(unstored))
             self._warn(f"Not stored; messages consumed since the last commit will be redelivered: {where}.")
-        # A thread reports a loop that hangs, so this may change meanwhile.
-        for warning, count in list(self._warnings.items()):
-            if count > _MOST_WARNINGS:
-                self._warn(f"{warning}: {count} in total.")
-        self._say(f"Left {self._settings.group}: {counters}.")
+        is_caught_up = not self._until_caught_up or self._tell_caught_up(consumer)
+        self._say(f"Left {self._settings.group}: {_count_words(consumer)}.")
         if self._signal_count > 1:
             return _INTERRUPTED
         if not consumer.is_idle and self._is_enough:
@@ -233,7 +251,21 @@ class ConsumeRun:
                 return UnreachableError.exit_code
             self._warn(f"{missing} did not succeed {'before the signal' if self._signal_count else 'within --for'}.")
             return _PARTLY_DONE
-        return _PARTLY_DONE if consumer.failed_count and not consumer.ok_count else 0
+        return _PARTLY_DONE if not is_caught_up or (consumer.failed_count and not consumer.ok_count) else 0
+
+    def _tell_caught_up(self, consumer: PushConsumer) -> bool:
+        """Return whether everything was consumed that was stored at the start; warn of what was not."""
+        if not self._is_caught_up:
+            left = "" if self._caught_up is None else self._caught_up.left()
+            when = "before the signal" if self._signal_count else "within --for"
+            self._warn(f"{self._settings.group} did not catch up {when}{': ' if left else ''}{left}.")
+            return False
+        if consumer.waiting_count:
+            them = counted(consumer.waiting_count, "message")
+            self._warn(f"{them} that failed will be redelivered later, or went to other members.")
+        if consumer.dead_count:
+            self._warn(f"{counted(consumer.dead_count, 'message')} became dead letters.")
+        return not (consumer.waiting_count or consumer.dead_count)
 
     def _tell_of_threads(self, before: set[threading.Thread]) -> None:
         """Warn of threads that a listener started and that rmqctl does not wait for, unlike asyncio's own workers."""
@@ -255,12 +287,29 @@ class ConsumeRun:
         if self._signal_count == 2 and self._draining is not None:
             self._draining.cancel()
 
-    def _report(self, warning: ConsumerWarning, sentence: str) -> None:
-        self._warnings[warning] += 1
-        if self._warnings[warning] <= _MOST_WARNINGS:
-            self._warn(sentence)
-        if self._warnings[warning] == _MOST_WARNINGS:
-            self._warn(f"Further warnings of this kind ({warning}) are only counted.")
+    def _report(self, problem: Problem) -> None:
+        self._warn(problem.sentence)
+        if problem.error is None or self._show_error is None:
+            return
+        cause = cause_of_error(problem.error)
+        if cause not in self._shown_causes:
+            self._shown_causes.add(cause)
+            self._show_error(problem.error)
+
+
+def _count_words(consumer: PushConsumer) -> str:
+    """Return what happened to the messages, and how the batches ended that did not succeed."""
+    words = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
+    if consumer.expired_count:
+        words += f" ({consumer.expired_count} took too long)"
+    if consumer.skipped_count:
+        words += f", {consumer.skipped_count} skipped"
+    if consumer.sent_back_count:
+        words += f"; {consumer.sent_back_count} sent back"
+    if consumer.dead_count:
+        words += f"; {counted(consumer.dead_count, 'dead letter')}"
+    labels = [f"{count} {result}" for result, count in consumer.results.items() if result in _TOLD and count]
+    return words + (f"; batches: {listed(labels, len(labels))}" if labels else "")
 
 
 def _clock_words(skews: Mapping[str, SkewBounds]) -> str:

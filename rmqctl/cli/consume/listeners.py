@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.cli.output.message_item import message_item
+from rmqctl.consumer.reports.failures import ListenerError
 from rmqctl.consumer.workers import find_fault
 from rmqctl.errors import UsageError
 from rmqctl.model.consumption import ConsumeStatus
@@ -99,25 +100,31 @@ def print_to(stream: RowStream, style: BodyStyle, on_failed: Callable[[BaseExcep
 def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener:
     """Return a listener that runs a command for each batch, without a shell. Raises UsageError for a missing command.
 
-    It reads the body of the message on stdin, or one JSON line per message of a larger batch. Exit code 0 is success.
+    It reads the body of the message on stdin, or one JSON line per message of a larger batch. Exit code 0 is success;
+    75 (EX_TEMPFAIL) asks for a retry later; others are failures, which are retried too.
+
     A command that runs longer than timeout_s is killed with all its processes; its messages are sent back by then.
     """
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise UsageError(f"Invalid --exec {command!r}: {error}.") from None
-    if not words or shutil.which(words[0]) is None:
-        raise UsageError(f"--exec: Command {words[0] if words else ''!r} does not exist.", hint="Give its path.")
+    _require_command(words[0] if words else "")
 
     async def run(messages: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.PIPE, env={**os.environ, **_variables(messages[0], len(messages), batch)},
+        variables = {**os.environ, **_variables(messages[0], len(messages), batch)}
+        try:
             # Its own process group: a Ctrl-C at the terminal is for rmqctl, which waits until commands have finished.
-            process_group=0,
-        )  # fmt: skip
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=asyncio.subprocess.PIPE, env=variables, process_group=0
+            )
+        except OSError as error:
+            raise ListenerError(f"{words[0]} cannot be started: {error.strerror or error}") from None
         try:
             async with asyncio.timeout(timeout_s):
                 await process.communicate(_input(messages, batch, style))
+        except TimeoutError:
+            raise ListenerError(f"{words[0]} was ended after --consume-timeout") from None
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -125,11 +132,35 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener
                 # A killed process ends immediately; wait for it however often this is cancelled meanwhile.
                 with contextlib.suppress(asyncio.CancelledError):
                     await process.wait()
+        if process.returncode == os.EX_TEMPFAIL:
+            return ConsumeStatus.RECONSUME_LATER
         if process.returncode != 0:
-            raise RuntimeError(f"{words[0]} ended with exit code {process.returncode}")
+            raise ListenerError(f"{words[0]} {_end_words(process.returncode)}")
         return ConsumeStatus.CONSUME_SUCCESS
 
     return run
+
+
+def _require_command(name: str) -> None:
+    """Raise UsageError with the reason why there is no such command to run."""
+    if name and shutil.which(name) is not None:
+        return
+    path = Path(name)
+    if "/" not in name or not path.exists():
+        raise UsageError(f"--exec: Command {name!r} does not exist.", hint="Give its path.")
+    if path.is_dir():
+        raise UsageError(f"--exec: {name} is a folder.", hint="Give the path of a program in it.")
+    raise UsageError(f"--exec: {name} is not executable.", hint=f"Run: chmod +x {shlex.quote(name)}")
+
+
+def _end_words(code: int | None) -> str:
+    """Return how a process ended; a negative code is a signal."""
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
 
 
 def _found(message: StoredMessage, batch: Batch) -> FoundMessage:

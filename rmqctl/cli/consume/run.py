@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. Modules that
 # ask the cluster are imported when the command runs, so that --help does not load them.
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from rmqctl.model.group import Subscription
 
 _MOST_VIRTUAL_NODES = 10_000
+# The unique keys that --dedup remembers, at about 150 bytes each.
+_DEDUP_COUNT = 100_000
+
+
+class AckIndex(StrEnum):
+    """For which batches an ack_index counts: for successful ones, as in RocketMQ, or for all."""
+
+    ROCKETMQ = "rocketmq"
+    EXACT = "exact"
+
 
 HELP = """\b
 Examples:
@@ -43,7 +54,7 @@ letters. It therefore requires --yes, or --confirm GROUP in a protected context.
 --exec COMMAND      Run without a shell for each batch: the body on stdin (one
                     JSON line per message if there are several), and
                     RMQ_TOPIC, RMQ_MESSAGE_ID, RMQ_KEYS ... as variables.
-                    Exit code 0 means success.
+                    Exit code 0 means success, 75 asks for a retry later.
 --print             Show each message, like rmqctl message tail.
 
 All members of a group must use the same --strategy with the same options, and consume the same topics. Strategies:
@@ -55,7 +66,13 @@ SIGTERM or Ctrl-C ends the command. It then consumes the pulled messages within 
 group. The exit code is 0, or 8 when messages or offsets are left, or when all messages failed. A second signal ends it
 sooner (exit code 130) and reports the messages that are not acknowledged. If fewer than --count messages arrive within
 --for, the exit code is 6; if they arrive but do not succeed, 8. A group that has offsets continues there, whatever
---from is; rmqctl offset reset moves them.
+--from is; rmqctl offset reset moves them. --drain is shorter than the 30s that Kubernetes waits before it kills a
+process: the rest is for the offsets.
+
+--until-caught-up ends with 0 when all messages that were stored at the start, and the retries that were due, have been
+consumed by this or other members; with 8 if some failed, or if --for ends first. --dedup recognises the unique keys of
+the last 100,000 messages that this member consumed since its start. It cannot recognise what other members consumed.
+
 Each request may use a third of --timeout."""
 
 
@@ -103,6 +120,26 @@ def command(
         int,
         typer.Option("--max-reconsume-times", metavar="N", min=-1, help="Retries before a dead letter; -1 means 16."),
     ] = -1,
+    delay_level: Annotated[
+        int,
+        typer.Option(
+            "--delay-level", metavar="N", min=-1, help="Delay of retries; 0: by the broker, -1: dead letters."
+        ),
+    ] = 0,
+    ack_index: Annotated[
+        AckIndex, typer.Option("--ack-index", help="Whether ack_index also counts for failed batches (exact).")
+    ] = AckIndex.EXACT,
+    skip_older_than: Annotated[
+        str | None,
+        typer.Option("--skip-older-than", metavar="DURATION", help="Acknowledge older messages unread."),
+    ] = None,
+    skip_if_behind: Annotated[
+        int | None,
+        typer.Option("--skip-if-behind", metavar="N", min=1, help="Acknowledge unread all but the last N of a queue."),
+    ] = None,
+    dedup: Annotated[
+        bool, typer.Option("--dedup", help="Acknowledge unread what this member consumed before.")
+    ] = False,
     broadcast: Annotated[
         bool, typer.Option("--broadcast", help="Deliver every message to every member; store offsets locally.")
     ] = False,
@@ -117,12 +154,15 @@ def command(
     count: Annotated[
         int | None, typer.Option("--count", metavar="N", min=1, help="End after N messages succeeded.")
     ] = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End when the group has consumed what was stored at the start.")
+    ] = False,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="End after this time.", show_default=False)
     ] = None,
     drain: Annotated[
         str, typer.Option("--drain", metavar="DURATION", help="Time limit to finish pulled messages at the end.")
-    ] = "30s",
+    ] = "25s",
     confirm: Confirm = None,
     yes: Yes = False,
     *,
@@ -176,18 +216,26 @@ def command(
         worker_count=1 if print_ else workers or 20,
         consume_timeout_s=seconds_option("--consume-timeout", consume_timeout),
         max_reconsume_times=max_reconsume_times,
+        delay_level=delay_level,
+        ack_index_on_failure=ack_index is AckIndex.EXACT,
+        skip_older_s=None if skip_older_than is None else seconds_option("--skip-older-than", skip_older_than),
+        skip_behind_count=skip_if_behind,
+        dedup_count=_DEDUP_COUNT if dedup else None,
         protect_s=seconds_option("--protect", protect),
     )
+    if count is not None and until_caught_up:
+        raise UsageError("--count and --until-caught-up exclude each other.", hint="Use one of them, and --for.")
     if settings.consume_timeout_s == 0:
         raise UsageError("--consume-timeout must be greater than 0.")
     style = BodyStyle()
     running = ConsumeRun(
         settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else seconds_option("--for", for_),
         count=count, drain_s=seconds_option("--drain", drain),
-        is_from_given=start is not None, force=force,
+        is_from_given=start is not None, force=force, until_caught_up=until_caught_up,
         check=partial(sharing.require_possible, settings, [each.topic for each in subscriptions]),
         say=lambda sentence: note_to_stderr(printable(sentence)) if display.with_notes else None,
         warn=lambda sentence: note_to_stderr(f"rmqctl: {printable(sentence)}"),
+        show_error=_show_error if invocation.is_debugging else None,
     )  # fmt: skip
     listener: Listener
     if handler is not None:
@@ -201,12 +249,24 @@ def command(
         confirm_by_name(name, given=confirm, may_ask=invocation.may_ask)
     else:
         plan = [f"Joins group {name}: the group rebalances, and messages consumed here are acknowledged."]
+        if skip_older_than is not None or skip_if_behind is not None or dedup:
+            plan.append("Messages that match a --skip option or --dedup are acknowledged without being consumed.")
         ask_whether(() if yes else plan, is_confirmed=yes, may_ask=invocation.may_ask)
 
     async def consume(client: "Client") -> int:
         return await running.run(client, listener)
 
     return invocation.ask(consume, is_service=True)
+
+
+def _show_error(error: BaseException) -> None:
+    """Show the traceback of a listener's error, from the listener on."""
+    import traceback
+
+    from rmqctl.consumer.reports.failures import listener_traceback
+
+    for line in "".join(traceback.format_exception(type(error), error, listener_traceback(error))).splitlines():
+        note_to_stderr(printable(line))
 
 
 def _subscriptions(invocation: Invocation, topics: list[str]) -> "list[Subscription]":

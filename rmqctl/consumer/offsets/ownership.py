@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from rmqctl.client.core import Client
-from rmqctl.consumer.consume_reporter import Report
 from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.reports.problems import Report
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumerWarning

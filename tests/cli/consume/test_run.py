@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rmqctl.cli.consume.caught_up import CaughtUp
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
@@ -108,6 +109,13 @@ def _file(tmp_path: Path, text: str) -> str:
         (("--exec", ""), "Command '' does not exist"),
         (("--exec", "no-such-command-at-all x"), "Command 'no-such-command-at-all' does not exist"),
         (("--exec", "echo 'x"), "Invalid --exec"),
+        (("--exec", "/etc/passwd"), "/etc/passwd is not executable"),
+        (("--exec", "/etc"), "/etc is a folder"),
+        (("--print", "--count", "1", "--until-caught-up"), "exclude each other"),
+        (("--print", "--skip-older-than", "x"), "--skip-older-than: "),
+        (("--print", "--skip-if-behind", "0"), "--skip-if-behind"),
+        (("--print", "--delay-level", "-2"), "--delay-level"),
+        (("--print", "--ack-index", "x"), "--ack-index"),
         (("--print", "--strategy", "nonsense"), "--strategy: "),
         (("--print", "--from", "someday"), "--from"),
         (("--print", "--for", "x"), "--for: "),
@@ -309,7 +317,7 @@ def test_a_function_is_called_for_each_message(
 def test_a_function_that_exits_fails_one_message(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
     _send(sandbox, "a", "b", "c")
     path = _file(tmp_path, _HANDLERS.format(path=str(tmp_path / "seen")))
-    err = _until(sandbox, "the listener failed (EXCEPTION): SystemExit: 3", "--handler", f"{path}:bad")
+    err = _until(sandbox, "the listener raised SystemExit: 3 at listener.py:", "--handler", f"{path}:bad")
     assert "2 consumed, 1 failed" in err
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (3, 1)
 
@@ -342,6 +350,106 @@ def test_a_command_that_fails_sends_its_message_back(sandbox: ThreadedSandbox) -
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [("sh -c 'kill -9 $$'", "sh was ended by SIGKILL (EXCEPTION)"), ("sh -c 'exit 75'", "RECONSUME_LATER (FAILED)")],
+    ids=["signal", "retry later"],
+)
+def test_how_a_command_ended(command: str, says: str, sandbox: ThreadedSandbox) -> None:
+    _send(sandbox, "a")
+    _until(sandbox, says, "--exec", command, code=8)
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 1)
+
+
+_UNTIL = ("--until-caught-up", "--for", "2m", "--workers", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--exec", "true"), 0, "Left G: 3 consumed, 0 failed."),
+        (("--exec", "grep -q b"), 8, "2 messages that failed will be redelivered later"),
+        (("--exec", "grep -q b", "--delay-level", "-1"), 8, "2 messages became dead letters"),
+        (("--exec", "true", "--skip-if-behind", "1"), 0, "Left G: 1 consumed, 0 failed, 2 skipped."),
+        (("--exec", "true", "--skip-older-than", "1h"), 0, "Left G: 3 consumed, 0 failed."),
+        (("--exec", "true", "--broadcast"), 0, "Left G: 3 consumed, 0 failed."),
+    ],
+    ids=["all", "failed", "dead", "behind", "young", "broadcasting"],
+)
+def test_it_ends_when_the_group_has_caught_up(
+    words: tuple[str, ...], code: int, says: str, sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _send(sandbox, "a", "b", "c")
+    result = _consume(capsys, *words, *_UNTIL, code=code)
+    assert says in result.err
+    assert "did not catch up" not in result.err
+
+
+def test_a_group_that_has_not_caught_up_in_time_says_where(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "a", "b", "c")
+    words = ("--exec", "sleep 600", "--until-caught-up", "--for", "3s", "--drain", "0s")
+    result = _consume(capsys, *words, code=8)
+    assert "G did not catch up within --for: T@broker-a:0 before 3." in result.err
+
+
+def test_a_bug_in_the_look_ends_the_run(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def look(_: CaughtUp) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(CaughtUp, "look", look)
+    result = call(capsys, *RUN, "--exec", "true", "--until-caught-up", "--yes")
+    assert (result.code, "ZeroDivisionError" in result.err) == (1, True), result
+
+
+def test_offsets_that_can_not_be_read_are_named_and_no_success(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a")
+
+    def silence(inner: Sandbox) -> None:
+        inner.faults.answer(Q.GET_TOPIC_STATS_INFO, R.SYSTEM_ERROR, remark="no", count=None)
+
+    sandbox.call(silence)
+    result = _consume(capsys, "--exec", "true", "--until-caught-up", "--for", "3s", code=8)
+    assert "The end of T at broker-a is unknown: " in result.err
+    assert "G did not catch up within --for: the end of " in result.err
+
+
+def test_duplicates_are_acknowledged_unread(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a", "b")
+    _send(sandbox, "c", "d")  # with the same keys
+    result = _consume(capsys, "--print", "-o", "jsonl", "--dedup", *_UNTIL[:3])
+    assert [json.loads(line)["body"] for line in result.out.splitlines()] == ["a", "b"]
+    assert "Messages of T are acknowledged unread: duplicates by their unique key." in result.err
+    assert _stored(sandbox) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [((), "Left G: 1 consumed, 2 failed"), (("--ack-index", "rocketmq"), "Left G: 0 consumed, 3 failed")],
+    ids=["exact", "rocketmq"],
+)
+def test_an_ack_index_of_a_failed_batch(
+    words: tuple[str, ...], says: str, sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "a", "b", "c")
+    path = _file(tmp_path, "def f(messages, context):\n    context.ack_index = 0\n    return 'RECONSUME_LATER'")
+    result = _consume(capsys, "--handler", f"{path}:f", "--batch", "3", *words, *_UNTIL, code=8)
+    assert says in result.err
+
+
+def test_debug_shows_the_traceback_of_each_cause_once(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    path = _file(tmp_path, "def f(messages, context):\n    raise KeyError('id')")
+    err = _until(sandbox, "raise KeyError('id')", "--handler", f"{path}:f", "--debug", code=8)
+    assert "Traceback" not in err
+    assert "Left G: 0 consumed, 2 failed; 2 sent back; batches: 2 EXCEPTION." in err
+
+
 @pytest.mark.parametrize("limit", [(), ("--count", "5")], ids=["endless", "count"])
 def test_a_run_in_which_all_fail_is_no_success(limit: tuple[str, ...], sandbox: ThreadedSandbox) -> None:
     _send(sandbox, "a")
@@ -366,7 +474,7 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(
     # Within its 10 s it starts, however busy the machine is.
     script = f'[ "$(cat)" = b ] && exit; exec 3> "{alive}"; echo started >&3; sleep 600 & wait'
     words = ("--exec", f"sh -c '{script}'", "--consume-timeout", "10s", "--drain", "2m")
-    _until(sandbox, "the listener", *words)
+    _until(sandbox, "took too long", *words)
     os.set_blocking(reader, True)
     with os.fdopen(reader) as pipe:
         assert pipe.read() == "started\n"
@@ -619,8 +727,8 @@ def test_a_keyboard_interrupt_that_a_listener_raises_is_its_own(
     _send(sandbox, "a", "b")
     text = f"{word} f(messages, context):\n    if messages[0].body == b'a': raise KeyboardInterrupt"
     text += "\n    return 'CONSUME_SUCCESS'"
-    err = _until(sandbox, "failed (EXCEPTION): KeyboardInterrupt", "--handler", f"{_file(tmp_path, text)}:f")
-    assert "Left G: 1 consumed, 1 failed; batches: 1 EXCEPTION." in err
+    err = _until(sandbox, "raised KeyboardInterrupt at ", "--handler", f"{_file(tmp_path, text)}:f")
+    assert "Left G: 1 consumed, 1 failed; 1 sent back; batches: 1 EXCEPTION." in err
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
 
 
@@ -628,8 +736,8 @@ def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, tmp_p
     _send(sandbox, *"abcd")
     answers = "{b'a': None, b'b': 'RECONSUME_LATER', b'c': 7, b'd': 'CONSUME_SUCCESS'}"
     text = f"def f(messages, context): return {answers}[messages[0].body]"
-    err = _until(sandbox, "TypeError: the listener returned 7", "--handler", f"{_file(tmp_path, text)}:f")
-    assert "Left G: 1 consumed, 3 failed; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in err
+    err = _until(sandbox, "the listener returned 7 instead", "--handler", f"{_file(tmp_path, text)}:f")
+    assert "Left G: 1 consumed, 3 failed; 3 sent back; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in err
 
 
 def test_workers_that_all_hang_are_told_of(sandbox: ThreadedSandbox, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What a consumer reports, and how often."""
