@@ -60,10 +60,12 @@ class FreshRoutes:
 
     def _answered(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
         del self._asked[topic]
-        # This also marks it as retrieved: there may be no caller left.
-        error = None if task.cancelled() else task.exception()
-        self.failures.pop(topic, None)
-        if isinstance(error, RmqctlError) and topic in self._known:
+        if task.cancelled():
+            return
+        error = task.exception()  # this marks it as retrieved: there may be no caller left
+        if error is None:
+            self.failures.pop(topic, None)
+        elif isinstance(error, RmqctlError) and topic in self._known:
             self.failures[topic] = error
 
     async def _fetch(self, topic: str) -> TopicRoute:

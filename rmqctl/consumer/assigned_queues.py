@@ -164,7 +164,9 @@ class AssignedQueues:
             start = f"Not stored{at}: {listed(what)}" if what else f"No offsets are stored{at}"
             self._problems(ConsumerWarning.STORE, f"{start}: {reason}", broker_name)
         if self._problems.has_open:
-            stored = {"", *(mq.broker_name for mq in (self.queues if mqs is None else mqs))}
+            # Nothing is stored of a queue without an offset in memory.
+            asked = [mq for mq in (self.queues if mqs is None else mqs) if self._offsets.read(mq) is not None]
+            stored = {place for mq in asked for place in ("", mq.broker_name)}
             for name in stored - {broker_name for broker_name, _ in by_reason}:
                 where = f" at {name}" if name else ""
                 self._problems.works(ConsumerWarning.STORE, name, f"Offsets are stored{where} again")

@@ -230,7 +230,6 @@ class ConcurrentConsumption:
     def _succeed(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         self._remove(process_queue, messages)
         self._on_success(process_queue.mq, messages)
-        self._watcher.succeeded(messages)
         if self._limit is not None:
             self._limit.succeeded(len(messages))
 
@@ -263,6 +262,7 @@ class ConcurrentConsumption:
                 error = await self._send_all(batch, level)
         finally:
             process_queue.unblock()
+        if not (process_queue.dropped or process_queue.is_blocked):
             self._watcher.unblocked(process_queue)
 
     async def _send_all(self, batch: Batch, level: int) -> RmqctlError | None:

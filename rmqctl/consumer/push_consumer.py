@@ -154,7 +154,7 @@ class PushConsumer:
         self._consumption = self.holding.consumption = ConcurrentConsumption(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self.holding.acknowledge,
             watcher=self._telling, is_stalled=self.holding.stand_still.is_over, limit=self._limit,
-            on_success=self.holding.succeeded,
+            on_success=self._succeeded,
         )  # fmt: skip
         self.holding.started_at_ms = self.client.clock.now_ms()
         self._control.attach(self)
@@ -177,6 +177,10 @@ class PushConsumer:
             )
             for what, work in works.items()
         ]
+
+    def _succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
+        self.holding.succeeded(mq, messages)
+        self._telling.succeeded(messages)
 
     async def drain(self, limit_s: float) -> list[UnackedMessages]:
         """Stop pulling, consume pulled messages, store offsets, leave the group; return unacknowledged messages.

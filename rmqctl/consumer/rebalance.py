@@ -42,9 +42,14 @@ _RETRY_S = 1.0
 # The reason of a queue that is only not ready yet.
 _NOT_NOW = "NOT_NOW"
 _OLD = "old routes"
-# Why a topic keeps its queues, and that it no longer does.
+# Why a topic keeps its queues, and that no topic does any more.
 _KEPT_WORDS = {
     UnchangedReason.NO_ROUTE: (ConsumerWarning.ROUTE, "it has no route", "All topics have routes again"),
+    UnchangedReason.NO_QUEUES: (
+        ConsumerWarning.ROUTE,
+        "its route has no readable queues",
+        "All topics have readable queues again",
+    ),
     UnchangedReason.NO_CLIENTS: (ConsumerWarning.GROUP, "the members are unknown", "The members are known again"),
     UnchangedReason.STRATEGY_FAILED: (ConsumerWarning.STRATEGY, "the strategy failed", "The strategy works again"),
 }
@@ -88,8 +93,7 @@ class Rebalance:
     """Decides which queues this client holds, and has its owner take and drop them.
 
     `allocate` is the strategy's function; `by_place` is passed to compute_share(). `shuffle` orders the brokers of a
-    topic for the request. `problems` receives what prevents a
-    rebalance, `on_ids` the client ids that a broker lists.
+    topic for the request. `problems` receives what prevents a rebalance, `on_ids` the client ids that a broker lists.
     """
 
     def __init__(
@@ -198,7 +202,7 @@ class Rebalance:
         dropped, stuck = await self._each(moves.drop, self._owner.drop)
         taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
         self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
-        self._report_refused(topic, self.outcomes[topic].refused)
+        self._report_refused(self.outcomes[topic])
         return bool(dropped or taken)
 
     def _report_old_routes(self) -> None:
@@ -223,10 +227,12 @@ class Rebalance:
         for (kept, reason), names in topics.items():
             kind, why, _ = _KEPT_WORDS[kept]
             verb = "keeps its" if len(names) == 1 else "keep their"
-            self._problems(kind, f"{listed(names)} {verb} queues, because {why}: {reason}.", kept)
-        for kept in _KEPT_WORDS.keys() - {outcome.share.kept for outcome in self.outcomes.values()}:
-            kind, _, works = _KEPT_WORDS[kept]
-            self._problems.works(kind, kept, works)
+            detail = f": {reason}" if reason else ""
+            self._problems(kind, f"{listed(names)} {verb} queues, because {why}{detail}.", kept)
+        # A topic that keeps its queues for one reason was not asked about the others.
+        if all(outcome.share.kept is None for outcome in self.outcomes.values()):
+            for kept, (kind, _, works) in _KEPT_WORDS.items():
+                self._problems.works(kind, kept, works)
 
     def _tell_namesake(self, topic: str, asked: str, ids: Sequence[str]) -> None:
         """Report another connection with this client's id, if it is not unique by itself, once while it lasts."""
@@ -243,16 +249,17 @@ class Rebalance:
                 "queues, or a lost connection of this member is not forgotten yet (after 2 minutes).",
             )
 
-    def _report_refused(self, topic: str, refused: Mapping[MessageQueue, str]) -> None:
+    def _report_refused(self, outcome: TopicBalance) -> None:
         """Report queues that cannot be taken or dropped."""
+        topic = outcome.topic
         by_reason: dict[str, list[MessageQueue]] = {}
-        for mq, reason in refused.items():
+        for mq, reason in outcome.refused.items():
             if reason != _NOT_NOW:
                 by_reason.setdefault(reason, []).append(mq)
         for reason, queues in by_reason.items():
             where = listed([str(mq) for mq in sorted(queues)])
             self._problems(ConsumerWarning.TAKE, f"Cannot take or give up {where} yet: {reason}", topic)
-        if not by_reason:
+        if outcome.is_settled:
             self._problems.works(ConsumerWarning.TAKE, topic, f"All queues of {topic} can be taken or given up")
 
     async def _each(

@@ -23,7 +23,7 @@ class Routes:
     @property
     def old(self) -> Mapping[str, RmqctlError]:
         """Why known routes could not be refreshed, by topic."""
-        return self._fresh.failures
+        return {topic: error for topic, error in self._fresh.failures.items() if topic in self._routes}
 
     async def refresh(self, topics: Collection[str]) -> None:
         """Fetch routes that are missing or too old, and forget those of other topics. Failures go to `errors`."""

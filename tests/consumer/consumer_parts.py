@@ -112,9 +112,6 @@ class Watching:
     def sent_back(self, mq: MessageQueue, message: StoredMessage, level: int) -> None:
         """See ConsumeObserver."""
 
-    def succeeded(self, messages: Sequence[StoredMessage]) -> None:
-        """See ConsumeObserver."""
-
     def unblocked(self, process_queue: ProcessQueue) -> None:
         """See ConsumeObserver."""
 

@@ -193,6 +193,58 @@ async def test_an_empty_list_and_a_failure_keep_the_old_share_detail_7_3(fault: 
         assert bench.holder.dropped == []
 
 
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("no members", "T keeps its queues, because the members are unknown"),
+        ("no queues", "T keeps its queues, because its route has no readable queues"),
+        ("strategy", "T keeps its queues, because the strategy failed: No room is named."),
+    ],
+)
+async def test_what_keeps_the_old_share_is_reported_while_it_lasts_and_is_over_only_then(fault: str, says: str) -> None:
+    told: list[str] = []
+    is_failing = False
+
+    def allocate(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
+        if is_failing:
+            raise AllocationError("No room is named.")
+        return AVERAGELY(queues, client_ids)
+
+    async def rounds() -> list[str]:
+        """Return what two rounds report, and the time after them."""
+        for _ in range(2):
+            await passing(group.clock, bench.rebalance.round())
+        await group.clock.advance(6)
+        problems.look()
+        new = told.copy()
+        told.clear()
+        return new
+
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    queue_count = group.topics["T"]
+    problems = Problems(lambda problem: told.append(problem.sentence), group.clock)
+    settings = ConsumerSettings(group="G", route_refresh_s=0)
+    async with ready(group, settings=settings, allocate=allocate, problems=problems) as bench:
+        assert await rounds() == []
+        is_failing = fault == "strategy"
+        if fault == "no members":
+            group.set_ids()
+        elif fault == "no queues":
+            group.topics["T"] = 0
+        (said,) = await rounds()
+        assert said.startswith(says)
+        # Another reason hides whether the first one is over.
+        is_failing = False
+        group.topics["T"] = 0
+        assert not any(" again after " in sentence for sentence in await rounds())
+        group.set_ids(OWN_ID)
+        group.topics["T"] = queue_count
+        over = await rounds()
+        assert over
+        assert all(" again after " in sentence for sentence in over)
+
+
 def test_a_strategy_that_fails_keeps_the_old_share_detail_7_3() -> None:
     failing = False
 

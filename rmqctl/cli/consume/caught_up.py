@@ -39,11 +39,11 @@ class CaughtUp:
         self._unasked: dict[str, RmqctlError] = {}
 
     async def begin(self) -> None:
-        """Read the ends of all queues."""
+        """Read the ends of all queues. Ends that are known stay as they are."""
+        self._unread.clear()
         await asyncio.gather(*map(self._read_topic, self._topics))
 
     async def _read_topic(self, topic: str) -> None:
-        self._unread.pop(topic, None)
         try:
             route = await self._consumer.client.fresh_route(topic)
         except NotFoundError as error:
@@ -66,7 +66,6 @@ class CaughtUp:
             return
         for queue_id, found in offsets.items():
             mq = MessageQueue(topic, name, queue_id)
-            # Read again because of another queue, it keeps its end.
             if mq in readable and mq not in self._seen and found.max_offset > found.min_offset:
                 self._ends[mq] = found.max_offset
                 self._seen.add(mq)
@@ -74,7 +73,6 @@ class CaughtUp:
     async def look(self) -> bool:
         """Return whether all queues are done."""
         if self._unread:
-            self._unread.clear()
             await self.begin()
         own = {mq: self._consumer.offsets.read(mq) for mq in self._consumer.process_queues()}
         known = {mq: offset for mq, offset in own.items() if mq in self._ends and offset is not None}

@@ -204,9 +204,10 @@ class ConsumeRun:
         await self._caught_up.begin()
         told: set[str] = set()
         while self._missing or not await self._caught_up.look():
-            for sentence in sorted(self._caught_up.unknown() - told):
+            new = self._caught_up.unknown() - told
+            for sentence in sorted(new):
                 self._warn(sentence)
-            told |= self._caught_up.unknown()
+            told |= new
             await pause(consumer.client.clock, _CAUGHT_UP_LOOK_S)
         self._is_caught_up = True
         self._over.set()

@@ -19,9 +19,6 @@ class ConsumeObserver(Protocol):
     def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
         """Count consumed messages of one topic, and the total time (ms) of their `batch_count` batches."""
 
-    def succeeded(self, messages: Sequence[StoredMessage]) -> None:
-        """Note messages that were consumed."""
-
     def came_back(self, result: ConsumeResult, batch_count: int) -> None:
         """Count batches under the label that they got when the listener returned."""
 

@@ -44,7 +44,7 @@ class ConsumeReporter:
         self.failed_count += failed_count
 
     def succeeded(self, messages: Sequence[StoredMessage]) -> None:
-        """See ConsumeObserver."""
+        """Note messages that were consumed."""
         if self.waiting_ids:
             self.waiting_ids.difference_update([id_of(each) for each in messages if each.reconsume_times])
 
@@ -101,7 +101,7 @@ class ConsumeReporter:
                 self.waiting_ids.add(id_of(message))
         if self._problems.has_open:
             broker_name = mq.broker_name
-            words = f"Failed messages can be sent back to {broker_name} again"
+            words = f"Failed messages of {broker_name} can be sent back again"
             self._problems.works(ConsumerWarning.SEND_BACK, broker_name, words)
 
     def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
