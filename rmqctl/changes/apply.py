@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rmqctl.changes.groups.rules.names import require_no_system_group
 from rmqctl.client.duplicates import require_distinct
+from rmqctl.model.names import require_no_system_group
 from rmqctl.model.plan import Operation, is_group_change
 
 if TYPE_CHECKING:

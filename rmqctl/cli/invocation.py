@@ -202,7 +202,7 @@ class Invocation:
                     self.display.findings.add(await find_duplicates(client))
                     raise with_duplicates(self.display.findings.failures, error) from None
                 except UnreachableError as error:
-                    raise error.reworded(error.sentence, hint=client.map_hints().get(error.address)) from error
+                    raise error.reworded(error.sentence, hint=client.addresses.hints().get(error.address)) from error
                 finally:
                     if keeping is not None:
                         keeping.cancel()
@@ -307,7 +307,7 @@ class Invocation:
         Raises UnmatchedMapError for --map-address. An unmatched entry of a context makes the result partial instead:
         otherwise nothing could be asked while that broker is down. So does --map-address while a name server is silent.
         """
-        if not client.mapped:
+        if not client.addresses.mapped:
             return
         from rmqctl.client.partial_answers import find_unmatched
         from rmqctl.client.rules.address_map import unmatched_error
@@ -325,7 +325,7 @@ class Invocation:
         from rmqctl.client.partial_answers import find_partial, silence_words
 
         findings = self.display.findings
-        findings.hints = {**findings.hints, **client.map_hints()}
+        findings.hints = {**findings.hints, **client.addresses.hints()}
         findings.add(await find_partial(client))
         findings.warn(silence_words(client))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from msgspec import Struct, field
 
 from rmqctl.model.cluster_memory import Expectation
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.clock import Deadline, SystemClock
-from rmqctl.net.stream import connect_tcp
+from rmqctl.net.tls import TlsSettings, make_context
 from rmqctl.protocol.command import HeaderEncoding
 
 from .auth import Credentials
@@ -53,17 +52,14 @@ class Access(Struct, frozen=True):
         credentials = self.credentials()
         for address in self.address_map.values():
             parse_address(address)
-        context = None
+        tls = None
         if self.tls is not None:
-            from rmqctl.net.tls import TlsSettings, make_context
-
-            tls = self.tls
-            context = make_context(
-                TlsSettings(tls.get("ca"), tls.get("cert"), tls.get("key"), tls.get("verify", "full"))
-            )
+            given = self.tls
+            tls = TlsSettings(given.get("ca"), given.get("cert"), given.get("key"), given.get("verify", "full"))
         if "://" in self.name_servers:
             from rmqctl.net.discovery import discover
 
+            context = None if tls is None else make_context(tls)
             name_servers = await discover(self.name_servers.strip(), deadline.attempt_s(), context)
         else:
             name_servers = parse_name_servers(self.name_servers)
@@ -71,7 +67,7 @@ class Access(Struct, frozen=True):
             name_servers,
             timeout_s=self.timeout_s if open_ended else deadline.remaining_s(),
             clock=clock,
-            connect=partial(connect_tcp, tls=context),
+            tls=tls,
             credentials=credentials,
             address_map=self.address_map,
             encoding=HeaderEncoding[self.header],

@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.client.rules.address_map import map_hints, replica_name
 from rmqctl.client.rules.name_server_views import merge_clusters, merge_routes
 from rmqctl.errors import (
     BrokerError,
@@ -25,9 +24,10 @@ from rmqctl.errors import (
 )
 from rmqctl.model.cluster_memory import Expectation, Sightings
 from rmqctl.model.route import BrokerData, ClusterInfo, TopicRoute
+from rmqctl.net.address import parse_name_servers
 from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
-from rmqctl.net.stream import SocketStream, Stream, connect_tcp
-from rmqctl.net.tls import TlsFacts
+from rmqctl.net.stream import SocketStream, connect_tcp
+from rmqctl.net.tls import TlsFacts, TlsSettings, make_context
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
@@ -44,9 +44,11 @@ from rmqctl.rules.cluster_memory import (
 from .auth import Credentials, signed
 from .identity import misplaced_name_server
 from .link import Handler
+from .mapped_addresses import MappedAddresses
 from .name_servers import NameServers, unanswered
 from .pool import Connect, Pool
 from .refusal import refusal
+from .server_requests import ServerRequests
 
 _T = TypeVar("_T")
 
@@ -67,21 +69,24 @@ class Answer(Struct, frozen=True):
 class Client:
     """Sends requests to a cluster; reads and writes of a fixed value may be retried, also at another server.
 
-    `deadline` bounds all requests of this client. `address_map` is for brokers that registered addresses which cannot
-    be reached from here. It maps a broker name (its master), name/id (a slave) or registered address to host:port.
-    `encoding` is the header's; requests whose code does not fit it are sent as JSON.
+    `name_servers` is a list, or text as in "10.0.0.5:9876;10.0.0.6:9876". Each request takes at most about a third of
+    `timeout_s`; unless the client is `open_ended`, `timeout_s` is also the deadline of all its requests together.
+    `address_map` is for brokers that registered addresses which cannot be reached from here. It maps a broker name (its
+    master), name/id (a slave) or registered address to host:port. `encoding` is the header's; requests whose code does
+    not fit it are sent as JSON. Raises UsageError for invalid addresses and unusable TLS files.
     """
 
     def __init__(
-        self, name_servers: Sequence[str], *, timeout_s: float = 10.0, clock: Clock | None = None,
-        connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None,
+        self, name_servers: str | Sequence[str], *, timeout_s: float = 10.0, clock: Clock | None = None,
+        connect: Connect | None = None, tls: TlsSettings | None = None, handlers: Mapping[int, Handler] | None = None,
         credentials: Credentials | None = None, address_map: Mapping[str, str] | None = None,
-        encoding: HeaderEncoding = HeaderEncoding.JSON, open_ended: bool = False,
+        encoding: HeaderEncoding = HeaderEncoding.JSON, open_ended: bool = True,
         expectation: Expectation | None = None,
     ) -> None:  # fmt: skip
         self.clock = clock or SystemClock()
         self.deadline = Deadline(self.clock, timeout_s, open_ended=open_ended)
-        self.name_servers = tuple(name_servers)
+        listed = name_servers if isinstance(name_servers, str) else ";".join(name_servers)
+        self.name_servers = parse_name_servers(listed)
         self.name_server_views = NameServers(self.clock)
         self.expectation = expectation or Expectation()
         self.sightings = Sightings()
@@ -91,20 +96,13 @@ class Client:
         self.silent_masters: dict[str, RmqctlError] = {}
         self._credentials = credentials
         self._encoding = encoding
-        self._address_map = dict(address_map or {})
-        self.mapped = tuple(self._address_map)
-        # Addresses that brokers registered; unmapped addresses that a connection was opened to; those that failed.
-        self._registered: set[str] = set()
-        self._reached: set[str] = set()
-        self._unreached: set[str] = set()
-        self._connect = connect
-        # Handlers of requests that servers send, by code; more may be added later.
-        self.handlers: dict[int, Handler] = dict(handlers or {})
-        # Called for every connection that is opened or reopened: servers identify clients by their connections.
-        self.on_connected: Callable[[str], None] = lambda _: None
+        connect = connect or partial(connect_tcp, tls=None if tls is None else make_context(tls))
+        self.addresses = MappedAddresses(connect, address_map or {})
+        # Servers identify clients by their connections.
+        self.server_requests = ServerRequests(handlers or {})
         self._pool = Pool(
-            self.clock, connect=self._connect_mapped, handlers=self.handlers,
-            on_opened=lambda address: self.on_connected(address),
+            self.clock, connect=self.addresses.connect, handlers=self.server_requests.by_code,
+            on_opened=self.server_requests.connected,
         )  # fmt: skip
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._asked: dict[Hashable, asyncio.Future[Any]] = {}
@@ -116,6 +114,11 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client has been closed: it cannot be used again."""
+        return self._pool.is_closed
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -191,41 +194,18 @@ class Client:
             command = replace(command, encoding=self._encoding)
         return command if self._credentials is None else signed(command, self._credentials)
 
-    async def _connect_mapped(self, address: str, clock: Clock, timeout_s: float) -> Stream:
-        target = self._address_map.get(address, address)
-        try:
-            stream = await self._connect(target, clock, timeout_s)
-        except UnreachableError as error:
-            if target == address:
-                if error.hint is None:
-                    self._unreached.add(address)
-                raise
-            raise error.reworded(f"{address} (mapped to {error.sentence.rstrip('.')}).") from None
-        if target == address:
-            self._reached.add(address)
-        return stream
-
-    def map_hints(self) -> dict[str, str]:
-        """Return hints by registered address for those that could not be reached so far; some have no hint."""
-        return map_hints(self._unreached & self._registered, self._reached & self._registered)
-
     async def tls_facts(self, address: str) -> TlsFacts | None:
         """Return what a TLS handshake with a server agrees on, over a new connection; None for plain connections."""
-        stream = await self._connect_mapped(address, self.clock, self.deadline.attempt_s())
+        stream = await self.addresses.connect(address, self.clock, self.deadline.attempt_s())
         try:
             return stream.tls_facts() if isinstance(stream, SocketStream) else None
         finally:
             await stream.aclose()
 
-    def map_addresses(self, brokers: Sequence[BrokerData]) -> None:
-        """Apply the address map to brokers that it names: from now on their registered addresses are mapped too."""
+    def note_brokers(self, brokers: Sequence[BrokerData]) -> None:
+        """Apply the address map to brokers that it names, and remember their names."""
         self.name_server_views.broker_names.note(brokers)
-        for broker in brokers:
-            for broker_id, address in broker.addresses.items():
-                self._registered.add(address)
-                name = replica_name(broker, broker_id)
-                if name in self._address_map:
-                    self._address_map[address] = self._address_map[name]
+        self.addresses.note(brokers)
 
     async def ask_broker(self, broker: BrokerData, command: Command) -> Answer:
         """Return a broker's answer to a read: the master's, or a slave's when the master cannot be reached.
@@ -319,7 +299,7 @@ class Client:
             raise await misplaced_name_server(self.ask, self.name_server_views.first_refused, error) from None
         self.name_server_views.note_clusters(views)
         live = merge_clusters(views)
-        self.map_addresses(live.brokers)
+        self.note_brokers(live.brokers)
         now_ms = self.clock.now_ms()
         self.sightings.brokers |= {broker.broker_name: seen_broker(broker, now_ms) for broker in live.brokers}
         cluster = with_missing_brokers(live, self.expectation)
@@ -365,7 +345,7 @@ class Client:
         known = {address: route for address, route in routes.items() if route is not None}
         live = merge_routes(topic, known) if known else None
         if live is not None:
-            self.map_addresses(live.brokers)
+            self.note_brokers(live.brokers)
             for name in without_broker(live):
                 self.only_routed.setdefault(name, set()).add(topic)
         self.sightings.topics[topic] = {} if live is None else seen_queues(live, self.clock.now_ms())
@@ -383,7 +363,7 @@ class Client:
         route = await self._first_answer(lambda address: self.route_at(address, topic))
         if route is None:
             raise NotFoundError("Topic", topic)
-        self.map_addresses(route.brokers)
+        self.note_brokers(route.brokers)
         now_ms = self.clock.now_ms()
         self.sightings.brokers |= {each.broker_name: seen_broker(each, now_ms) for each in route.brokers}
         self.sightings.reported.setdefault(topic, {}).update(seen_queues(route, now_ms))

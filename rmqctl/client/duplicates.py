@@ -62,7 +62,7 @@ async def find_duplicates(client: Client) -> list[Failure]:
         failures += [_failure(name, sentence) for name in several]
     known, checks = {failure.broker_name for failure in failures}, []
     for name, current in sorted(names.current.items()):
-        if name in client.mapped or current in client.mapped:
+        if name in client.addresses.mapped or current in client.addresses.mapped:
             checks.append(_check_mapped(client, name, current))
         elif former := _former_addresses(client, name):
             checks.append(_find_others(client, name, former))

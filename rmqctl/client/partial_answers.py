@@ -75,7 +75,7 @@ async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[
     except RmqctlError:
         return [], ClusterInfo(())
     known = {*client.name_servers, *others}
-    return unmatched_keys(client.mapped, cluster, client.expectation, known), cluster
+    return unmatched_keys(client.addresses.mapped, cluster, client.expectation, known), cluster
 
 
 def _unreported_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:

@@ -20,7 +20,10 @@ _COOL_DOWN_S = 1.0
 
 
 class Pool:
-    """One connection per address; `on_opened` is called with the address of each new connection."""
+    """One connection per address; `on_opened` is called with the address of each new one.
+
+    `is_closed`: no connection can be opened any more.
+    """
 
     def __init__(
         self, clock: Clock, *, connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None,
@@ -33,11 +36,11 @@ class Pool:
         self._links: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Future[Link]] = {}
         self._failed: dict[str, tuple[float, UnreachableError]] = {}
-        self._closed = False
+        self.is_closed = False
 
     async def link(self, address: str, timeout_s: float) -> Link:
         """Return a live connection. Raises UnreachableError; several callers share one attempt."""
-        if self._closed:
+        if self.is_closed:
             raise UnreachableError(address, "the connection was closed here")
         link = self._links.get(address)
         if link is not None and not link.closed:
@@ -80,7 +83,7 @@ class Pool:
 
     async def aclose(self) -> None:
         """Close all connections; new ones can no longer be opened."""
-        self._closed = True
+        self.is_closed = True
         await stop_tasks(self._opening.values())
         await asyncio.gather(*(link.aclose() for link in self._links.values()))
         self._links.clear()

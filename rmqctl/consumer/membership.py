@@ -125,7 +125,6 @@ class Membership:
 
     async def run(self) -> None:
         """Send heartbeats until cancelled, the first immediately, and sample the brokers' clocks as often."""
-        self._client.on_connected = self._connected
         try:
             while True:
                 self._wake.clear()
@@ -135,11 +134,10 @@ class Membership:
                 except TimeoutError:
                     self._spawn(self._broker_time.measure(self._routes.brokers(), sample_count=1))
         finally:
-            self._client.on_connected = lambda _: None
             for task in self._tasks:
                 task.cancel()
 
-    def _connected(self, address: str) -> None:
+    def connected(self, address: str) -> None:
         """Send a heartbeat on a new connection: the broker has treated us as absent since the old one broke.
 
         The request that opened the connection does not show that: pulls are answered while the group has any member.

@@ -1,340 +1,256 @@
-"""A push consumer: a member of a group that pulls its share of the queues and passes messages to a listener.
-
-(DefaultMQPushConsumerImpl.) Everything but plain listeners runs in the event loop that it was started in.
-"""
+"""The push consumer of the library: one call to start, and nothing compulsory that only few programs need."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.client.core import Client
-from rmqctl.client.fresh_routes import FreshRoutes
-from rmqctl.client.producer import Producer
-from rmqctl.consumer.rules.rebalance import BY_PLACE
-from rmqctl.consumer.rules.subscriptions import retry_subscription
-from rmqctl.errors import RefusedError, UnreachableError
+from rmqctl.errors import UsageError
 from rmqctl.model.consumption import ConsumeResult, ConsumerWarning
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CLUSTERING, Subscription
-from rmqctl.model.queue import MessageQueue
-from rmqctl.net.clock import pause
-from rmqctl.net.tasks import run_again, stop_tasks
-from rmqctl.protocol.consumer_requests import CLIENT_INNER_PRODUCER
+from rmqctl.model.group import Subscription
+from rmqctl.net.stop_signals import on_stop_signals
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.allocate import Strategy, class_of_strategy
-from rmqctl.rules.head_notes import Head
-from rmqctl.text.words import listed
+from rmqctl.rules.allocate import Strategy
+from rmqctl.text.words import counted, listed
 
-from .assigned_queues import AssignedQueues
 from .batch import Listener
-from .broker_time import BrokerTime
-from .client_processor import ClientProcessor
-from .concurrent_consumption import ConcurrentConsumption
-from .count_limit import CountLimit
-from .counters import Counters
-from .loop_watch import LoopWatch
-from .membership import Membership, own_client_id
-from .message_skipper import MessageSkipper
-from .offsets.local import LocalOffsets, local_offsets_path
-from .offsets.store import BrokerOffsets, OffsetStore
-from .process_queue import ProcessQueue, UnackedMessages
-from .rebalance import Rebalance
-from .reports.consume_reporter import ConsumeReporter
-from .reports.problems import Problems, Tell
-from .retry_guard import RetryGuard
-from .routes import Routes
-from .send_back import SendBackRequests
+from .core import ConsumerCore
+from .process_queue import UnackedMessages
+from .reports.log import LOG, log_problems
+from .reports.problems import Problem, Tell
+from .rules.strategies import member_strategy
+from .rules.subscriptions import parse_subscriptions
 from .settings import ConsumerSettings
-from .workers import find_fault
 
-_DRAIN_LOOK_S = 0.05
+_DRAIN_S = 25.0
+
+
+class ConsumerCounts(Struct, frozen=True, kw_only=True):
+    """What a consumer has done since its start, in messages.
+
+    `failed` counts failures: a message can fail several times. `expired` is the part of them that took too long.
+    `sent_back` and `dead` are the failed ones that a broker accepted, for a retry or as a dead letter; `waiting` are
+    those that were sent back and that this member has not consumed since. `skipped` were acknowledged unread.
+    `results` counts batches by how their listener returned.
+    """
+
+    ok: int
+    failed: int
+    expired: int
+    skipped: int
+    sent_back: int
+    dead: int
+    waiting: int
+    results: Mapping[ConsumeResult, int]
 
 
 class PushConsumer:
-    """Consumes topics as a member of a group, until it is drained.
+    """Consumes topics as a member of a group: `async with`, start() and drain(), or run().
 
-    All members must use the same `strategy`. `skip` is called for each message before it is consumed, for example to
-    check whether its unique key was seen; a message for which it returns True is acknowledged unread. `report` receives
-    each Problem when it begins, once a minute while it lasts, and when it is over; another thread calls it for a
-    blocked event loop. With a `limit`, only some messages are consumed.
-    Raises TypeError for an invalid listener.
+    `client` has the name servers, as in "10.0.0.5:9876;10.0.0.6:9876", or is a Client that several consumers and
+    producers share, each consumer of another group. A topic is TOPIC, TOPIC:TAGS as in "orders:created || paid",
+    TOPIC:SQL92:EXPRESSION, or a Subscription. All members of a group need the same topics and the same strategy.
+
+    The listener gets messages of one queue, and their Batch. It returns a ConsumeStatus, or its name. A plain function
+    runs in threads, a coroutine function in the event loop. None and exceptions mean RECONSUME_LATER, as in Java.
+
+    `report` receives each Problem when it begins, once a minute while it lasts, and when it is over; by default, they
+    are logged. Another thread calls it for a blocked event loop. `skip` is called for each message before it is
+    consumed; one for which it returns True is acknowledged unread. `drain_s` limits the time to consume pulled messages
+    at the end. Raises UsageError for arguments that are invalid or out of range.
     """
 
     def __init__(
-        self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
-        strategy: Strategy, *, report: Tell = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
-        limit: CountLimit | None = None,
+        self, client: Client | str | Sequence[str], *, group: str, topics: str | Iterable[str | Subscription],
+        listener: Listener, settings: ConsumerSettings | None = None, strategy: Strategy | str = "averagely",
+        report: Tell | None = None, skip: Callable[[StoredMessage], bool] | None = None, drain_s: float = _DRAIN_S,
     ) -> None:  # fmt: skip
-        self.client = client
-        self.settings = settings
-        fault = find_fault(listener)
-        if fault is not None:
-            raise TypeError(f"the listener {listener!r} {fault}")
-        self.listener = listener
-        self.counters = Counters(client.clock)
-        self._problems = problems = Problems(report, client.clock)
-        self.client_id = own_client_id(settings)
-        self._given = tuple(subscriptions)
-        self._limit = limit
-        self._telling = ConsumeReporter(problems, self.counters, settings)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._fresh_routes = FreshRoutes(client, settings.route_refresh_s)
-        self.routes = Routes(self._fresh_routes)
-        self.broker_time = BrokerTime(client)
-        self.membership = Membership(
-            client, settings, self.client_id, self.routes, self.broker_time, problems=problems
-        )  # fmt: skip
-        self._retry_guard = RetryGuard(client, settings.group, self.client_id, problems)
-        self.offsets = self._make_store()
-        self.holding = AssignedQueues(
-            client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
-            counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, problems),
-            problems=problems, broke=self._telling.broke,
-        )  # fmt: skip
-        self.rebalance = Rebalance(
-            client, settings, self.membership, self.routes, strategy.allocate, self.holding,
-            by_place=strategy.name in BY_PLACE, problems=problems, on_ids=self._retry_guard.saw,
-        )  # fmt: skip
-        self.holding.on_lost = self.rebalance.wake
-        self.holding.rebalanced = self.rebalance.next_round
-        self._consumption: ConcurrentConsumption | None = None
-        self._control = ClientProcessor(
-            strategy=class_of_strategy(strategy.name), report=partial(problems, ConsumerWarning.RESET)
+        settings = settings or ConsumerSettings()
+        if settings.group not in ("", group):
+            raise UsageError(f"The settings are for {settings.group}, not for {group}.")
+        self._is_own_client = not isinstance(client, Client)
+        self._report = report or log_problems(group)
+        self._drain_s = drain_s
+        self._core = ConsumerCore(
+            client if isinstance(client, Client) else Client(client),
+            replace(settings, group=group),
+            parse_subscriptions([topics] if isinstance(topics, str) else topics),
+            listener,
+            member_strategy(strategy) if isinstance(strategy, str) else strategy,
+            report=self._report,
+            skip=skip,
         )
-        # Offsets that could not be stored at the end.
-        self.unstored: Sequence[Failure] = ()
-        self._loop_watch: LoopWatch | None = None
-
-    def _make_store(self) -> OffsetStore:
-        if self.settings.message_model == CLUSTERING:
-            return BrokerOffsets(self.client, self.settings.group, lambda mq: self.routes.address(mq.broker_name))
-        return LocalOffsets(local_offsets_path(self.client_id, self.settings.group))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = asyncio.Event()
+        self._draining = asyncio.Lock()
 
     # Life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.drain()
 
     async def start(self, *, force: bool = False) -> None:
         """Join the group and start. Raises NotFoundError for topics without a route, or a broker error if all fail.
 
-        Raises RefusedError if a member has the same client id, because both would get the same queues; not with
-        `force`.
+        Raises RefusedError for a second start, on a closed client, on a client that has a consumer of the group
+        already, and if the group has a member with this client id; with `force`, the last is allowed.
         """
-        topics = [each.topic for each in self._given]
-        await self.routes.refresh(topics)
-        if not self.routes.brokers():
-            nowhere = UnreachableError(listed(topics), "the name server has no broker of it")
-            raise next(iter(self.routes.errors.values()), nowhere)
-        for topic, error in self.routes.errors.items():
-            self._problems(ConsumerWarning.ROUTE, f"{topic} is not consumed yet: {error.sentence}", topic)
-        await self.broker_time.measure(self.routes.brokers())
-        for each in self._given:
-            self.membership.subscribe(each)
-        if self.settings.message_model == CLUSTERING:
-            self.membership.subscribe(retry_subscription(self.settings.group))
-        members = await self.membership.find_members()
-        if self.client_id in members and not force:
-            raise RefusedError(
-                f"{self.settings.group} already has a member {self.client_id}.",
-                hint="Use another --instance. A member that was cut off disappears after 2 minutes; or add --force.",
-            )
-        await self.holding.starts.look(topics, has_members=bool(members))
-        await self.membership.beat()
-        heard = self.membership.heard()
-        errors = [each.error for each in heard if each.error is not None]
-        if errors and len(errors) == len(heard):
-            raise errors[0]
-        await self.holding.starts.begin()
-        producer = Producer(self.client, CLIENT_INNER_PRODUCER, routes=self._fresh_routes)
-        send_back = SendBackRequests(
-            self.client, self.settings.group, producer, max_reconsume_times=self.settings.retry_count_limit,
-            timeout_s=self.settings.send_back_timeout_s, fallback_timeout_s=self.settings.fallback_timeout_s,
-            guard=self._retry_guard,
-        )  # fmt: skip
-        self._consumption = self.holding.consumption = ConcurrentConsumption(
-            self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self.holding.acknowledge,
-            watcher=self._telling, is_stalled=self.holding.stand_still.is_over, limit=self._limit,
-            on_success=self._succeeded,
-        )  # fmt: skip
-        self.holding.started_at_ms = self.client.clock.now_ms()
-        self._control.attach(self)
-        self.client.handlers.update(self._control.handlers)
-        self.holding.is_running = True
-        self._loop_watch = LoopWatch(self.settings.loop_watch_s, self._problems)
-        self.holding.stand_still.start()
-        works = {
-            "Heartbeats": self.membership.run, "The rebalance": self.rebalance.run,
-            "Storing offsets": self._persist_now_and_then, "Reports": self._problems.run,
-        }  # fmt: skip
-        self._tasks = [
-            asyncio.ensure_future(
-                run_again(
-                    work,
-                    clock=self.client.clock,
-                    rest_s=self.settings.error_delay_s,
-                    on_error=partial(self._telling.broke, what),
-                )
-            )
-            for what, work in works.items()
-        ]
+        is_first = self._loop is None
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._core.start(force=force)
+        except BaseException:
+            if is_first:
+                await self._close()
+            raise
+        LOG.info("%s: joined as %s.", self.group, self.client_id)
 
-    def _succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
-        self.holding.succeeded(mq, messages)
-        self._telling.succeeded(messages)
-
-    async def drain(self, limit_s: float) -> list[UnackedMessages]:
+    async def drain(self, limit_s: float | None = None) -> list[UnackedMessages]:
         """Stop pulling, consume pulled messages, store offsets, leave the group; return unacknowledged messages.
 
-        If cancelled, it leaves immediately; unfinished() then returns the unacknowledged messages.
+        `limit_s` is `drain_s` by default. If cancelled, it leaves immediately; unfinished() then returns the
+        unacknowledged messages. They are reported as well, and so are offsets that could not be stored.
         """
-        try:
-            await self.holding.end()
-            until_s = self.client.clock.monotonic_s() + limit_s
-            while not self.is_idle and self.client.clock.monotonic_s() < until_s:
-                await pause(self.client.clock, _DRAIN_LOOK_S)
-        finally:
-            await self._leave()
+        async with self._draining:
+            was_running = self.is_running
+            try:
+                return await self._core.drain(self._drain_s if limit_s is None else limit_s)
+            finally:
+                if was_running:
+                    self._report_end()
+                await self._close()
+
+    def _report_end(self) -> None:
+        left = self.unfinished()
+        if left:
+            where = listed([f"{each.mq} from offset {each.first_offset}" for each in left])
+            count = sum(each.count for each in left)
+            self._report(
+                Problem(
+                    ConsumerWarning.LEFT,
+                    f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}.",
+                )
+            )
+        LOG.info("%s: left; %d messages consumed, %d failed.", self.group, self._core.ok_count, self._core.failed_count)
+
+    async def _close(self) -> None:
+        if self._is_own_client:
+            await self._core.client.aclose()
+
+    def run(self) -> list[UnackedMessages]:
+        """Consume until SIGINT, SIGTERM or stop(), then drain; return unacknowledged messages.
+
+        Blocks, in an event loop of its own. A second signal leaves immediately. Raises what start() raises.
+        """
+        return asyncio.run(self.serve())
+
+    async def serve(self) -> list[UnackedMessages]:
+        """Do the same as run() in the running event loop."""
+        working = asyncio.ensure_future(self._work())
+        signal_count = 0
+
+        def on_signal() -> None:
+            nonlocal signal_count
+            signal_count += 1
+            self.stop()
+            # Once: a third signal would interrupt leaving the group, which time limits bound.
+            if signal_count == 2:
+                working.cancel()
+
+        with on_stop_signals(on_signal):
+            try:
+                await working
+            except asyncio.CancelledError:
+                if signal_count < 2:
+                    raise
         return self.unfinished()
+
+    async def _work(self) -> None:
+        async with self:
+            await self._is_stopping.wait()
+
+    def stop(self) -> None:
+        """Have run() or serve() drain and return. Any thread may call it, also the listener."""
+        if self._loop is None:
+            self._is_stopping.set()
+            return
+        with suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(self._is_stopping.set)
+
+    # Facts
+
+    @property
+    def group(self) -> str:
+        """The name of the group."""
+        return self._core.settings.group
+
+    @property
+    def client_id(self) -> str:
+        """The id of this member in the group."""
+        return self._core.client_id
 
     @property
     def is_running(self) -> bool:
         """Whether the consumer has joined and has not left."""
-        return self.holding.is_running
+        return self._core.is_running
 
     @property
     def is_idle(self) -> bool:
         """Whether no message is being consumed, waiting to be, or being sent back."""
-        return (self._consumption is None or self._consumption.is_idle) and not self.holding.has_waiting
-
-    async def _leave(self) -> None:
-        self.holding.is_running = False
-        if self._loop_watch is not None:
-            self._loop_watch.close()
-        await self._control.aclose()
-        await self.holding.aclose()
-        await stop_tasks(self._tasks)
-        # Before the offsets are stored: a message that is sent back later would also be redelivered by the offsets.
-        if self._consumption is not None:
-            await self._consumption.aclose()
-        self.unstored = await self.holding.persist()
-        await self.membership.leave()
-        self._problems.end()
+        return self._core.is_idle
 
     @property
-    def skipped_count(self) -> int:
-        """Number of messages that were acknowledged unread."""
-        return self.holding.skipped_count
-
-    @property
-    def ok_count(self) -> int:
-        """Number of messages that were consumed successfully."""
-        return self._telling.ok_count
-
-    @property
-    def expired_count(self) -> int:
-        """Number of messages of `failed_count` that took too long."""
-        return self._telling.expired_count
-
-    @property
-    def results(self) -> Mapping[ConsumeResult, int]:
-        """Number of batches that the listener finished, by label, including late ones."""
-        return self._telling.results
-
-    @property
-    def failed_count(self) -> int:
-        """Number of failures of messages; a message can fail several times."""
-        return self._telling.failed_count
-
-    @property
-    def waiting_count(self) -> int:
-        """Number of messages that were sent back and that this member has not consumed since; others may have."""
-        return len(self._telling.waiting_ids)
-
-    @property
-    def sent_back_count(self) -> int:
-        """Number of failed messages that a broker accepted for a retry."""
-        return self._telling.sent_back_count
-
-    @property
-    def dead_count(self) -> int:
-        """Number of failed messages that a broker accepted as dead letters."""
-        return self._telling.dead_count
-
-    def subscribe(self, subscription: Subscription) -> None:
-        """Add a subscription, or change the one to its topic. All members of a group must do the same."""
-        self.membership.subscribe(subscription)
-        self.membership.beat_soon()
-        self.rebalance.wake()
-
-    def unsubscribe(self, topic: str) -> None:
-        """Remove the subscription to a topic; the next rebalance gives up its queues."""
-        self.membership.unsubscribe(topic)
-        self.membership.beat_soon()
-        self.rebalance.wake()
-
-    def set_consume_timeout(self, seconds: float) -> None:
-        """Change the time limit of batches, including running ones."""
-        if self._consumption is not None:
-            self._consumption.expiry.set_timeout(seconds)
+    def counts(self) -> ConsumerCounts:
+        """What the consumer has done since its start."""
+        core = self._core
+        return ConsumerCounts(
+            ok=core.ok_count, failed=core.failed_count, expired=core.expired_count, skipped=core.skipped_count,
+            sent_back=core.sent_back_count, dead=core.dead_count, waiting=core.waiting_count,
+            results=dict(core.results),
+        )  # fmt: skip
 
     def unfinished(self) -> list[UnackedMessages]:
         """Return the pulled messages that are not acknowledged, by queue."""
-        return self.holding.unfinished()
+        return self._core.unfinished()
 
-    def heads(self) -> Mapping[MessageQueue, Head]:
-        """Return the first message in flight of each queue whose listener is processing it now."""
-        running = [] if self._consumption is None else self._consumption.expiry.running()
-        return {
-            each.batch.mq: Head(first, round(each.age_s * 1000))
-            for each in running
-            if (first := each.batch.process_queue.first_offset) is not None
-            if any(message.queue_offset == first for message in each.batch.messages)
-        }
+    @property
+    def unstored(self) -> Sequence[Failure]:
+        """The offsets that could not be stored at the end."""
+        return self._core.unstored
+
+    # Changes while it runs
+
+    def subscribe(self, topic: str | Subscription) -> None:
+        """Add a subscription, or change the one to its topic. All members of a group must do the same."""
+        (subscription,) = parse_subscriptions([topic])
+        self._core.subscribe(subscription)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Remove the subscription to a topic; the next rebalance gives up its queues."""
+        self._core.unsubscribe(topic)
+
+    def set_consume_timeout(self, seconds: float) -> None:
+        """Change the time limit of batches, including running ones."""
+        self._core.set_consume_timeout(seconds)
 
     def suspend(self) -> None:
         """Stop pulling until resume() has been called as often as this method."""
-        self.holding.suspend()
+        self._core.suspend()
 
     def resume(self) -> None:
         """Undo one suspend()."""
-        self.holding.resume()
-
-    # For ClientProcessor
-
-    @property
-    def started_at_ms(self) -> int:
-        """When the consumer joined, epoch ms; 0 before that."""
-        return self.holding.started_at_ms
-
-    def subscriptions(self) -> Mapping[str, Subscription]:
-        """See control.Controlled."""
-        return self.membership.subscriptions()
-
-    def process_queues(self) -> Mapping[MessageQueue, ProcessQueue]:
-        """See control.Controlled."""
-        return self.holding.queues
-
-    def taken_at_ms(self, mq: MessageQueue) -> int:
-        """See control.Controlled."""
-        return self.holding.queues[mq].taken_at_ms
-
-    async def drop(self, mq: MessageQueue) -> bool:
-        """See control.Controlled."""
-        return await self.holding.drop(mq)
-
-    def rebalance_soon(self) -> None:
-        """See control.Controlled."""
-        self.rebalance.wake()
-
-    def forget_duplicates(self, mq: MessageQueue) -> None:
-        """See control.Controlled."""
-        self.holding.forget_duplicates(mq)
-
-    async def _persist_now_and_then(self) -> None:
-        await pause(self.client.clock, self.settings.first_persist_s)
-        while True:
-            began_s = self.client.clock.monotonic_s()
-            await self.holding.persist()
-            # The time that one broker needs to fail must not delay the offsets of the others.
-            spent_s = self.client.clock.monotonic_s() - began_s
-            await pause(self.client.clock, max(0.0, self.settings.persist_s - spent_s))
+        self._core.resume()

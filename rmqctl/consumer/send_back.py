@@ -6,11 +6,11 @@ import random
 from collections.abc import Mapping
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.consumer.rules.retry_locks import PossibleLocker
 from rmqctl.errors import DeadlineError, RefusedError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.net.clock import wait_for
+from rmqctl.producer.producer import Producer
 from rmqctl.protocol import sends
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.send_queues import writable_queues

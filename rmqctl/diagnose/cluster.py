@@ -30,7 +30,7 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
     brokers = [server for server in servers if server.broker_name is not None]
     findings = [_reached(server) for server in name_servers]
     findings += _agreement(name_servers)
-    hints = client.map_hints()
+    hints = client.addresses.hints()
     findings += [_reached(server, hints) for server in brokers]
     answering = [
         server for server in brokers if server.probe.kind is ServerKind.BROKER and server.probe.rtt_ms is not None

@@ -56,3 +56,4 @@ class ConsumerWarning(StrEnum):
     STOOD_STILL = "STOOD_STILL"
     TAKE = "TAKE"
     BUG = "BUG"
+    LEFT = "LEFT"

@@ -1,8 +1,11 @@
-"""How RocketMQ names retry topics and its own system groups (MixAll, TopicValidator)."""
+"""How RocketMQ names retry topics and its own groups and topics (MixAll, TopicValidator), and which names are legal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+
+from rmqctl.errors import UsageError
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -51,6 +54,10 @@ _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
 # Where brokers keep messages until their time: delay levels, one queue per level, and timers of 5.x.
 DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 
+# What the name of a new group may be (Validators.checkGroup of 5.x; 4.9 brokers accept any).
+_MAX_LENGTH = 120
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
 
 def dead_letter_topic(group: str) -> str:
     """Return the name of a group's dead-letter topic (MixAll.getDLQTopic)."""
@@ -96,3 +103,37 @@ def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
 def is_pop_retry_topic(group: str, topic: str, topics: Collection[str]) -> bool:
     """Return whether a topic is the pop retry topic of the group for one of its other topics."""
     return any(topic in pop_retry_topics(group, other) for other in topics)
+
+
+def require_legal_name(group: str) -> None:
+    """Raise UsageError for a name that no group can have."""
+    if not group.strip():
+        raise UsageError("The name of a group is empty.")
+    if len(group) > _MAX_LENGTH:
+        raise UsageError(f"The name of a group has at most {_MAX_LENGTH} characters, not {len(group)}.")
+    if not _LEGAL.fullmatch(group):
+        raise UsageError(f"Invalid group name {group!r}.", hint="Use only letters, digits, _, -, % and |.")
+
+
+def require_new_name(group: str) -> None:
+    """Raise UsageError for a name that a new group must not have."""
+    require_legal_name(group)
+    if group.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        raise UsageError(f"{group} is the name of a group's retry or dead-letter topic, not of a group.")
+    require_no_system_group(group)
+
+
+def require_no_system_group(group: str) -> None:
+    """Raise UsageError for one of RocketMQ's own groups: a change of its offsets can lose or repeat its work."""
+    if is_system_group(group):
+        sentence = f"{group} is one of RocketMQ's own groups: rmqctl reads them and does not change them."
+        raise UsageError(sentence, hint=f"To read it: rmqctl offset show {group}")
+
+
+def require_target_topic(
+    topic: str, *, own: Collection[str] = (), hint: str = "Name a topic that applications send to."
+) -> None:
+    """Raise UsageError for a topic that only RocketMQ itself sends to; `own` are a cluster's, see own_topics()."""
+    if topic in own or is_sent_to_by_rocketmq(topic):
+        sentence = f"Sending to {topic} is not supported: only RocketMQ itself sends to this topic."
+        raise UsageError(sentence, hint=hint)

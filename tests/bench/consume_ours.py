@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch
-from rmqctl.consumer.push_consumer import PushConsumer
+from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
@@ -39,7 +39,7 @@ async def consume(namesrv: str, group: str, topic: str, batch_size: int, count: 
 
     async with Client([namesrv], timeout_s=9, open_ended=True) as client:
         settings = ConsumerSettings(group=group, consume_from=ConsumeFromWhere.FIRST_OFFSET, batch_size=batch_size)
-        consumer = PushConsumer(client, settings, [make_subscription(topic)], listen, find_strategy("averagely"))
+        consumer = ConsumerCore(client, settings, [make_subscription(topic)], listen, find_strategy("averagely"))
         await consumer.start()
         print("started", flush=True)
         await is_over.wait()

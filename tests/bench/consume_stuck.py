@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 
 from rmqctl.client.core import Client
-from rmqctl.consumer import Batch, ConsumeFromWhere, ConsumerSettings, ConsumeStatus, PushConsumer
+from rmqctl.consumer import Batch, ConsumeFromWhere, ConsumerCore, ConsumerSettings, ConsumeStatus
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import find_strategy
@@ -28,7 +28,7 @@ async def consume(namesrv: str, group: str, topic: str, seconds: float) -> str:
     """Return how many messages were held at the end, and the largest memory."""
     async with Client([namesrv], timeout_s=9, open_ended=True) as client:
         settings = ConsumerSettings(group=group, consume_from=ConsumeFromWhere.FIRST_OFFSET)
-        consumer = PushConsumer(client, settings, [make_subscription(topic)], _hang, find_strategy("averagely"))
+        consumer = ConsumerCore(client, settings, [make_subscription(topic)], _hang, find_strategy("averagely"))
         await consumer.start()
         await asyncio.sleep(seconds)
         held = sum(each.count for each in consumer.unfinished())

@@ -11,7 +11,7 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch
-from rmqctl.consumer.push_consumer import PushConsumer
+from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
@@ -77,7 +77,7 @@ class Cluster:
         assert isinstance(sandbox.clock, VirtualClock)
         self.clock = sandbox.clock
         self.reports: list[str] = []
-        self.consumers: list[PushConsumer] = []
+        self.consumers: list[ConsumerCore] = []
 
     async def _connect(self, address: str, clock: Clock, timeout_s: float) -> Stream:
         assert clock is self.clock
@@ -87,12 +87,12 @@ class Cluster:
     def consumer(
         self, listener: Callable[..., Any], *, topics: Sequence[Subscription] = (),
         skip: Callable[[StoredMessage], bool] | None = None, **settings: Any,
-    ) -> PushConsumer:  # fmt: skip
+    ) -> ConsumerCore:  # fmt: skip
         client = Client(
             [self.sandbox.addr], timeout_s=9, clock=self.clock, connect=self._connect, open_ended=True
         )  # fmt: skip
         settings = {"group": GROUP, "consume_from": FIRST, **settings}
-        consumer = PushConsumer(
+        consumer = ConsumerCore(
             client, ConsumerSettings(**settings), topics or [make_subscription(TOPIC)], listener,
             find_strategy("averagely", Options()), report=lambda problem: self.reports.append(problem.sentence),
             skip=skip,
@@ -100,7 +100,7 @@ class Cluster:
         self.consumers.append(consumer)
         return consumer
 
-    async def started(self, listener: Callable[..., Any], **options: Any) -> PushConsumer:
+    async def started(self, listener: Callable[..., Any], **options: Any) -> ConsumerCore:
         """Return a consumer that has its queues and what is in them."""
         consumer = self.consumer(listener, **options)
         await self.during(consumer.start())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.process_queue import ProcessQueue
-from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl
@@ -18,7 +18,7 @@ from tests.consumer.consumer_parts import MQ, message, messages
 # Flow control and pausing
 
 
-def _spread(consumer: PushConsumer, *found: StoredMessage, queue_count: int = 1) -> FlowControl | None:
+def _spread(consumer: ConsumerCore, *found: StoredMessage, queue_count: int = 1) -> FlowControl | None:
     """Return what holds the first of so many queues, with these messages in it."""
     queues = [ProcessQueue(MessageQueue(TOPIC, "broker-a", number)) for number in range(queue_count)]
     consumer.holding.queues.update({queue.mq: queue for queue in queues})

@@ -29,6 +29,7 @@ async def joining(group: ScriptedGroup) -> AsyncIterator[Membership]:
         membership = Membership(client, ConsumerSettings(group="G"), OWN_ID, routes, time)
         membership.subscribe(make_subscription("T", "TagA"))
         membership.subscribe(retry_subscription("G"))
+        client.server_requests.join("G", {}, membership.connected)
         yield membership
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.consumer.send_back import SendBackRequests
 from rmqctl.errors import RmqctlError
+from rmqctl.producer.producer import Producer
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
 from rmqctl.consumer.rules.retry_locks import SETTLED_S
 from rmqctl.consumer.send_back import SendBackRequests
 from rmqctl.errors import RefusedError, RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
+from rmqctl.producer.producer import Producer
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from tests.real.harness.conditions import wait_until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.consumer.send_back import SendBackRequests
 from rmqctl.model.queue import MessageQueue
+from rmqctl.producer.producer import Producer
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage, iter_messages
 

@@ -10,10 +10,10 @@ from rmqctl.admin.messages.pull import ALL, PULL_ANSWERS, pull_request
 from rmqctl.admin.offsets.write import store_offset
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
+from rmqctl.producer.producer import Producer
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from tests.real.harness.cluster import Cluster
 

@@ -35,7 +35,7 @@ async def _fetch_expected(client: Client) -> ClusterInfo:
     places = [(address, topic) for address in answering for topic in topics]
     answers = await ask_all(places, lambda place: client.route_at(*place))
     expected = with_routed_brokers(cluster, [route for route in answers.ok.values() if route is not None])
-    client.map_addresses(expected.brokers)
+    client.note_brokers(expected.brokers)
     client.sightings.has_missing = bool(expected.missing)
     return expected
 

@@ -42,7 +42,7 @@ async def fetch_servers(client: Client) -> list[ClusterServer]:
     found = [ClusterServer(probe) for probe in await probe_all(client, client.name_servers)]
     for server in found:
         if server.probe.cluster is not None:
-            client.map_addresses(server.probe.cluster.brokers)
+            client.note_brokers(server.probe.cluster.brokers)
     replicas = {
         (broker.broker_name, broker_id, address): None
         for server in found

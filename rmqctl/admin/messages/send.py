@@ -9,11 +9,11 @@ from msgspec import Struct, field
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.topics.queues import QueueChoice, fetch_route
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.errors import RefusedError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage, SendResult
+from rmqctl.producer.producer import Producer
 from rmqctl.rules.send_queues import writable_queues
 from rmqctl.text.names import one_of
 from rmqctl.text.words import counted

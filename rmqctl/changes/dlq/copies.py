@@ -13,9 +13,9 @@ from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.queues import fetch_route
 from rmqctl.changes.dlq.rules.replay import MARK, mark_of
 from rmqctl.client.core import Client
-from rmqctl.client.producer import master_of
 from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.producer.producer import master_of
 from rmqctl.protocol import headers
 
 from .ledger import LedgerRow

@@ -18,12 +18,12 @@ from rmqctl.changes.dlq.rules.replay import ReplayTarget, mark_of, replay_proper
 from rmqctl.changes.dlq.rules.replay_chains import ReplayChains
 from rmqctl.changes.late_writes import read_until_seen
 from rmqctl.client.core import Client
-from rmqctl.client.producer import may_be_stored
 from rmqctl.errors import BrokerError, PluginError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage, SendStatus
 from rmqctl.net.clock import pause
+from rmqctl.producer.producer import may_be_stored
 from rmqctl.protocol import sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command

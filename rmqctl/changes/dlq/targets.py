@@ -9,12 +9,12 @@ from rmqctl.changes.dlq.rules.replay import ReplayTarget
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.partial_answers import find_silent_servers
-from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.names import is_sent_to_by_rocketmq
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
+from rmqctl.producer.producer import master_of
 from rmqctl.protocol import headers
 from rmqctl.rules.send_queues import queue_of_key, writable_queues
 from rmqctl.rules.topics import own_topics

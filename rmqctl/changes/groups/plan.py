@@ -17,11 +17,10 @@ from rmqctl.changes.groups.rules.fields import (
     is_taken_over,
     setting_words,
 )
-from rmqctl.changes.groups.rules.names import require_new_name
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
-from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.names import RETRY_PREFIX, require_new_name
 from rmqctl.model.plan import ConfigItem, Consequence, Operation
 from rmqctl.text.names import closest
 

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
-from rmqctl.changes.groups.rules.names import require_no_system_group
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.skips import require_no_skip
@@ -24,6 +23,7 @@ from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.client.duplicates import refuse_duplicates
 from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UsageError
+from rmqctl.model.names import require_no_system_group
 from rmqctl.model.plan import Author
 from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.net.file_lock import require_file_locks

@@ -15,7 +15,7 @@ from rmqctl.text.words import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rmqctl.consumer.push_consumer import PushConsumer
+    from rmqctl.consumer.core import ConsumerCore
     from rmqctl.model.route import BrokerData
 
 
@@ -26,7 +26,7 @@ class CaughtUp:
     offset has reached its end at the start; of a broadcasting group, this member's offset.
     """
 
-    def __init__(self, consumer: PushConsumer, topics: Sequence[str], *, is_broadcasting: bool) -> None:
+    def __init__(self, consumer: ConsumerCore, topics: Sequence[str], *, is_broadcasting: bool) -> None:
         self._consumer = consumer
         self._is_broadcasting = is_broadcasting
         self._topics = [*topics] if is_broadcasting else [*topics, RETRY_PREFIX + consumer.settings.group]

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqctl.client.duplicates import find_duplicates
 from rmqctl.client.partial_answers import missing_brokers
+from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.count_limit import CountLimit
 from rmqctl.consumer.process_queue import UnackedMessages
-from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.consumer.reports.failures import cause_of_error
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumeResult
 from rmqctl.model.group import BROADCASTING
 from rmqctl.net.clock import pause
+from rmqctl.net.stop_signals import on_stop_signals
 from rmqctl.net.tasks import stop_tasks
 from rmqctl.text.words import counted, listed
 
@@ -40,7 +39,6 @@ _CAUGHT_UP_LOOK_S = 1.0
 # How many looks at the brokers come between two at the group's configuration, which brokers send with all others.
 _LOOKS_PER_GROUP = 10
 _PARTLY_DONE, _INTERRUPTED = 8, 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # The results of batches other than success.
 _TOLD = frozenset(ConsumeResult) - {ConsumeResult.SUCCESS}
 
@@ -102,7 +100,7 @@ class ConsumeRun:
         """Consume; return the exit code. Raises the errors of joining, and the first error given to fail()."""
         self._loop = asyncio.get_running_loop()
         threads = set(threading.enumerate())
-        consumer = PushConsumer(
+        consumer = ConsumerCore(
             client,
             self._settings,
             self._subscriptions,
@@ -111,9 +109,7 @@ class ConsumeRun:
             report=self._report,
             limit=self._limit,
         )
-        for number in _SIGNALS:
-            _on_signal(self._loop, number, self._on_signal)
-        try:
+        with on_stop_signals(self._on_signal):
             if await self._start(consumer):
                 topics = listed([each.topic for each in self._subscriptions])
                 joined = f"Joined {self._settings.group} as {consumer.client_id}, for {topics}."
@@ -136,10 +132,6 @@ class ConsumeRun:
             if self._error is not None:
                 raise self._error
             return code
-        finally:
-            for number in _SIGNALS:
-                with suppress(NotImplementedError):
-                    self._loop.remove_signal_handler(number)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """End the run when a part of it ended by a bug: it would never end by itself."""
@@ -147,7 +139,7 @@ class ConsumeRun:
         if error is not None:
             self.fail(error)
 
-    async def _start(self, consumer: PushConsumer) -> bool:
+    async def _start(self, consumer: ConsumerCore) -> bool:
         """Join the group; return False when a signal arrived first."""
         self._starting = asyncio.ensure_future(self._join(consumer))
         try:
@@ -158,20 +150,20 @@ class ConsumeRun:
             return False
         return True
 
-    async def _join(self, consumer: PushConsumer) -> None:
+    async def _join(self, consumer: ConsumerCore) -> None:
         await self._check(consumer.client)
         await self._check_brokers(consumer.client)
         await consumer.start(force=self._force)
         await self._check_group(consumer)
 
-    async def _watch_brokers(self, consumer: PushConsumer) -> None:
+    async def _watch_brokers(self, consumer: ConsumerCore) -> None:
         for number in itertools.count(1):
             await pause(consumer.client.clock, _BROKERS_EVERY_S)
             await self._check_brokers(consumer.client)
             if number % _LOOKS_PER_GROUP == 0:
                 await self._check_group(consumer)
 
-    async def _check_group(self, consumer: PushConsumer) -> None:
+    async def _check_group(self, consumer: ConsumerCore) -> None:
         """Warn of a configuration by which the group loses messages or gets none."""
         faults, unknown = await find_group_faults(consumer.client, consumer.routes.brokers(), self._settings.group)
         for sentence in faults - self._faults:
@@ -197,7 +189,7 @@ class ConsumeRun:
                 self._duplicates.add(failure.error.sentence)
                 self._warn(failure.error.sentence)
 
-    async def _end_when_caught_up(self, consumer: PushConsumer) -> None:
+    async def _end_when_caught_up(self, consumer: ConsumerCore) -> None:
         topics = [each.topic for each in self._subscriptions]
         is_broadcasting = self._settings.message_model == BROADCASTING
         self._caught_up = CaughtUp(consumer, topics, is_broadcasting=is_broadcasting)
@@ -216,7 +208,7 @@ class ConsumeRun:
         await pause(client.clock, self._limit_s or 0.0)
         self._over.set()
 
-    async def _drain(self, consumer: PushConsumer) -> int:
+    async def _drain(self, consumer: ConsumerCore) -> int:
         waiting = sum(each.count for each in consumer.unfinished())
         if waiting and not self._is_enough:
             self._say(f"Ending: {counted(waiting, 'message')} left to consume...")
@@ -254,7 +246,7 @@ class ConsumeRun:
             return _PARTLY_DONE
         return _PARTLY_DONE if not is_caught_up or (consumer.failed_count and not consumer.ok_count) else 0
 
-    def _tell_caught_up(self, consumer: PushConsumer) -> bool:
+    def _tell_caught_up(self, consumer: ConsumerCore) -> bool:
         """Return whether everything was consumed that was stored at the start; warn of what was not."""
         if not self._is_caught_up:
             left = "" if self._caught_up is None else self._caught_up.left()
@@ -298,7 +290,7 @@ class ConsumeRun:
             self._show_error(problem.error)
 
 
-def _count_words(consumer: PushConsumer) -> str:
+def _count_words(consumer: ConsumerCore) -> str:
     """Return what happened to the messages, and how the batches ended that did not succeed."""
     words = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
     if consumer.expired_count:
@@ -319,10 +311,3 @@ def _clock_words(skews: Mapping[str, SkewBounds]) -> str:
         return "Cannot read the brokers' clocks: subscription versions use this machine's clock."
     skewed = (f"{name} {skew.middle_ms:+} ms (+-{skew.error_ms})" for name, skew in sorted(skews.items()))
     return f"Clock skew against this machine: {listed(skewed)}."
-
-
-def _on_signal(loop: asyncio.AbstractEventLoop, number: signal.Signals, act: Callable[[], None]) -> None:
-    try:
-        loop.add_signal_handler(number, act)
-    except NotImplementedError:  # Windows
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))

@@ -19,7 +19,6 @@ from rmqctl.errors import UsageError
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
     from rmqctl.consumer.batch import Listener
-    from rmqctl.model.group import Subscription
 
 _MOST_VIRTUAL_NODES = 10_000
 # The unique keys that --dedup remembers, at about 150 bytes each.
@@ -169,7 +168,6 @@ def command(
     options: Annotated[StrategyParameters, without("pop_share")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.groups.rules.names import require_new_name
     from rmqctl.cli.arguments import parse_queues
     from rmqctl.cli.change.consent import confirm as ask_whether
     from rmqctl.cli.change.consent import confirm_by_name
@@ -177,9 +175,11 @@ def command(
     from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_name
     from rmqctl.cli.output.message_options import parse_when
     from rmqctl.cli.output.row_stream import RowStream
+    from rmqctl.consumer.rules.subscriptions import parse_subscriptions
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.consumption import ConsumeFromWhere
     from rmqctl.model.group import BROADCASTING, CLUSTERING
+    from rmqctl.model.names import require_new_name
     from rmqctl.text.times import Edge
 
     from .consume_run import ConsumeRun
@@ -194,7 +194,7 @@ def command(
         )
     name = invocation.full_name(group)
     require_new_name(name)
-    subscriptions = _subscriptions(invocation, topic)
+    subscriptions = parse_subscriptions(topic, invocation.full_name)
     when = parse_when("--from", start or "latest")
     if options.virtual_nodes is not None and not 1 <= options.virtual_nodes <= _MOST_VIRTUAL_NODES:
         raise UsageError(f"--virtual-nodes must be 1 to {_MOST_VIRTUAL_NODES}.")
@@ -267,22 +267,3 @@ def _show_error(error: BaseException) -> None:
 
     for line in "".join(traceback.format_exception(type(error), error, listener_traceback(error))).splitlines():
         note_to_stderr(printable(line))
-
-
-def _subscriptions(invocation: Invocation, topics: list[str]) -> "list[Subscription]":
-    """Return the subscriptions of TOPIC, TOPIC:TAGS and TOPIC:SQL92:EXPRESSION. Raises UsageError."""
-    from rmqctl.consumer.rules.subscriptions import SQL92, TAG, make_subscription
-
-    found: dict[str, Subscription] = {}
-    for each in topics:
-        topic, _, expression = each.partition(":")
-        name = invocation.full_name(topic)
-        is_sql = expression.startswith(f"{SQL92}:")
-        try:
-            made = make_subscription(name, expression.removeprefix(f"{SQL92}:") or "*", SQL92 if is_sql else TAG)
-        except ValueError as error:
-            raise UsageError(f"Cannot subscribe to {each!r}: {error}.") from None
-        if name in found:
-            raise UsageError(f"Topic {topic} is given twice.", hint="Combine tags in one expression: 'TagA || TagB'.")
-        found[name] = made
-    return list(found.values())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.consumer.membership import own_client_id
+from rmqctl.consumer.rules.strategies import NOT_ALONE
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
 from rmqctl.rules.allocate import (
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 _CONFIG = "config"
 # These work for any queues and clients, so they need no check.
 _ALWAYS = frozenset({"averagely", "circle", "consistent-hash"})
-# Strategies whose inputs each member would see differently.
-_NOT_ALONE = {
-    "sticky": "it depends on the previous owner of each queue, which members do not know",
-    "lag-weighted": "it depends on lags, which each member would read at a different time",
-    "pop-share": "brokers share queues this way, among clients that pop",
-}
 
 
 class StrategyChoice:
@@ -129,10 +124,10 @@ def parse_custom(given: Sequence[str]) -> dict[str, Any]:
 def _require_usable(word: str, name: str, brought: Mapping[str, CustomStrategy]) -> None:
     if name in brought:
         return
-    if name in _NOT_ALONE:
+    if name in NOT_ALONE:
         hint = "Try it with rmqctl whatif allocate." if name != "pop-share" else None
-        raise UsageError(f"--strategy {word} is not supported for members: {_NOT_ALONE[name]}.", hint=hint)
-    known = [each for each in (*strategy_words(), *brought) if each not in _NOT_ALONE]
+        raise UsageError(f"--strategy {word} is not supported for members: {NOT_ALONE[name]}.", hint=hint)
+    known = [each for each in (*strategy_words(), *brought) if each not in NOT_ALONE]
     if name not in known:
         raise UsageError(f"--strategy: Unknown strategy {word!r}.", hint=hint_for(word, known))
 
@@ -144,13 +139,13 @@ def _require_taken(
     for option in given:
         said, takers = TAKERS[option]
         if is_custom or name not in takers:
-            usable = [taker for taker in takers if taker not in _NOT_ALONE]
+            usable = [taker for taker in takers if taker not in NOT_ALONE]
             raise UsageError(
                 f"{said} is for {' and '.join(usable)}, not for {name}.", hint="Choose another one with --strategy."
             )
     inner = canonical_name(given.get("inner", ""))
-    if inner in _NOT_ALONE:
-        raise UsageError(f"--inner {inner} is not supported for members: {_NOT_ALONE[inner]}.")
+    if inner in NOT_ALONE:
+        raise UsageError(f"--inner {inner} is not supported for members: {NOT_ALONE[inner]}.")
     is_config = name == _CONFIG and not is_custom
     if choices and not is_config:
         raise UsageError(f"--queue is for {_CONFIG}, not for {name}.", hint=f"Add --strategy {_CONFIG}.")

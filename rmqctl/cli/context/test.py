@@ -88,7 +88,7 @@ async def _test(invocation: Invocation, config: Config, name: str) -> _Result:
         async with await access.connect() as client:
             servers = await fetch_servers(client)
             findings = invocation.display.findings
-            findings.hints = {**findings.hints, **client.map_hints()}
+            findings.hints = {**findings.hints, **client.addresses.hints()}
             return name, servers, None
     except RmqctlError as error:
         return name, [], error

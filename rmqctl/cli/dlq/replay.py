@@ -96,8 +96,8 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.dlq.plan import not_transformed
     from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
-    from rmqctl.changes.groups.rules.names import require_no_system_group, require_target_topic
     from rmqctl.cli.change.consent import check_display, require_consent
+    from rmqctl.model.names import require_no_system_group, require_target_topic
     from rmqctl.net.file_lock import require_file_locks
 
     invocation = Invocation(ctx)
@@ -201,8 +201,8 @@ class _Work:
         """Read and plan. Raises what reading raises, and BusyError while another process holds the ledger."""
         from rmqctl.changes.dlq.ledger import Ledger, has_ledger
         from rmqctl.changes.dlq.plan import check_targets, plan_replay
-        from rmqctl.changes.groups.rules.names import require_target_topic
         from rmqctl.cli.output.progress import ScanProgress
+        from rmqctl.model.names import require_target_topic
         from rmqctl.rules.topics import own_topics
 
         identity = await self._identity(client)

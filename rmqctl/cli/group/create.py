@@ -38,8 +38,8 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.plan import ConfigRequest, plan_creation
-    from rmqctl.changes.groups.rules.names import require_new_name
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
+    from rmqctl.model.names import require_new_name
 
     invocation = Invocation(ctx)
     name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)

@@ -95,9 +95,9 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.messages.send import SendReport, fetch_targets, send_all
     from rmqctl.admin.topics.queues import parse_queue_choice
-    from rmqctl.changes.groups.rules.names import require_target_topic
     from rmqctl.cli.output.progress import ScanProgress
     from rmqctl.client.duplicates import require_distinct
+    from rmqctl.model.names import require_target_topic
     from rmqctl.rules.topics import own_topics
 
     invocation = Invocation(ctx)

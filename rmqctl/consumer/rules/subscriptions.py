@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
+from rmqctl.errors import UsageError
 from rmqctl.model.group import Subscription
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.rules.message_filters import sql92
@@ -39,3 +42,32 @@ def make_subscription(
 def retry_subscription(group: str, *, version_ms: int = 0) -> Subscription:
     """Return the subscription to a group's own retry topic, which clustering consumers add automatically."""
     return Subscription(RETRY_PREFIX + group, version_ms=version_ms)
+
+
+def parse_subscriptions(
+    texts: Iterable[str | Subscription], full_name: Callable[[str], str] = lambda topic: topic
+) -> list[Subscription]:
+    """Return the subscriptions of TOPIC, TOPIC:TAGS and TOPIC:SQL92:EXPRESSION; `full_name` adds a namespace.
+
+    Raises UsageError for none, for an invalid one, and for a topic that occurs twice.
+    """
+    found: dict[str, Subscription] = {}
+    for text in texts:
+        made = text if isinstance(text, Subscription) else _parse(text, full_name)
+        if made.topic in found:
+            raise UsageError(
+                f"Topic {made.topic} is given twice.", hint="Combine tags in one expression: 'TagA || TagB'."
+            )
+        found[made.topic] = made
+    if not found:
+        raise UsageError("No topic is given.")
+    return list(found.values())
+
+
+def _parse(text: str, full_name: Callable[[str], str]) -> Subscription:
+    topic, _, expression = text.partition(":")
+    kind = SQL92 if expression.startswith(f"{SQL92}:") else TAG
+    try:
+        return make_subscription(full_name(topic), expression.removeprefix(f"{SQL92}:") or ALL, kind)
+    except ValueError as error:
+        raise UsageError(f"Cannot subscribe to {text!r}: {error}.") from None

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rmqctl.admin.messages.send import fetch_targets
-from rmqctl.changes.groups.rules.names import require_target_topic
-from rmqctl.client.producer import Producer
 from rmqctl.errors import UsageError
+from rmqctl.model.names import require_target_topic
 from rmqctl.model.send_result import OutgoingMessage
+from rmqctl.producer.producer import Producer
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.sends import RESERVED, message_properties
 from rmqctl.rules.topics import own_topics

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.model.send_result import OutgoingMessage
+from rmqctl.producer.producer import Producer
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import Result, call
 from tests.schemas import check_document

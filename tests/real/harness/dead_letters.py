@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage
+from rmqctl.producer.producer import Producer
 
 from .cluster import Cluster
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from rmqctl.client.core import Client
+from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.rules.unique_key import UniqueKeys
 from rmqctl.errors import (
     BrokerError,
@@ -20,7 +24,9 @@ from rmqctl.errors import (
     RemoteProtocolError,
     RmqctlError,
     UnreachableError,
+    UsageError,
 )
+from rmqctl.model.names import require_legal_name
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.model.send_result import OutgoingMessage, SendResult
@@ -31,10 +37,9 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.versions import V5_0_0, version_name
-from rmqctl.rules.send_queues import next_queue, split_batches, writable_queues
+from rmqctl.rules.send_queues import next_queue, queue_of_key, split_batches, writable_queues
 
-from .core import Client
-from .fresh_routes import FreshRoutes
+from .message import MessageOptions, make_message, with_sharding_key
 
 _T = TypeVar("_T")
 
@@ -56,38 +61,109 @@ _MAY_BE_STORED = "It may have been stored: check before you send it again."
 
 
 class Producer:
-    """Sends to any topic, taking turns among its writable queues.
+    """Sends to any topic, taking turns among its writable queues: `async with`, or aclose() at the end.
 
-    A failed send is retried at another broker, up to `retry_count` times within `timeout_s`; a send to a given queue is
-    not retried. If a broker stores a message but does not answer in time, a retry stores it twice, with the same key.
+    `client` has the name servers, as in "10.0.0.5:9876;10.0.0.6:9876", or is a Client that others share. `group` is the
+    producer group that brokers and traces show. A failed send is retried at another broker, up to `retry_count` times
+    within `timeout_s`; a send to a given queue is not retried. If a broker stores a message but does not answer in
+    time, a retry stores it twice, with the same key. At most `in_flight_limit` sends of submit() run at a time.
+    Raises UsageError for arguments that are invalid or out of range.
     """
 
     def __init__(
-        self, client: Client, group: str, *, timeout_s: float = 3.0, retry_count: int = 2,
-        routes: FreshRoutes | None = None, keys: UniqueKeys | None = None,
+        self, client: Client | str | Sequence[str], group: str = "rmqctl", *, timeout_s: float = 3.0,
+        retry_count: int = 2, in_flight_limit: int = 64, routes: FreshRoutes | None = None,
+        keys: UniqueKeys | None = None,
     ) -> None:  # fmt: skip
+        require_legal_name(group)
+        if not timeout_s >= 0 or retry_count < 0 or in_flight_limit < 1:
+            raise UsageError("timeout_s and retry_count must be at least 0, and in_flight_limit at least 1.")
         self.group = group
-        self.routes = routes or FreshRoutes(client)
-        self._client = client
+        self._is_own_client = not isinstance(client, Client)
+        self._client = client if isinstance(client, Client) else Client(client)
+        self.routes = routes or FreshRoutes(self._client)
         self._timeout_s = timeout_s
         self._retry_count = retry_count
         self._keys = keys or _new_keys()
         self._turns: dict[str, int] = {}
         self._versions: dict[str, int] = {}
+        self._room = asyncio.Semaphore(in_flight_limit)
+        self._submitted: set[asyncio.Task[SendResult]] = set()
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Wait for submitted messages. Nothing can be sent afterwards."""
+        self._is_closed = True
+        await self.flush()
+        if self._is_own_client:
+            await self._client.aclose()
 
     async def send(
-        self, topic: str, body: bytes, *, keys: Iterable[str] = (), tag: str | None = None,
-        properties: Mapping[str, str] | None = None, delay_level: int = 0, delay_ms: int | None = None,
-        deliver_at_ms: int | None = None, mq: MessageQueue | None = None,
+        self, topic: str, body: bytes, *, mq: MessageQueue | None = None, sharding_key: str | None = None,
+        **options: Unpack[MessageOptions],
     ) -> SendResult:  # fmt: skip
-        """Send one message. Raises ValueError for an invalid message, else the errors of send_message()."""
-        if not body:
-            raise ValueError("a message needs a body")
-        made = sends.message_properties(
-            keys=keys, tag=tag, properties=properties, delay_level=delay_level, delay_ms=delay_ms,
-            deliver_at_ms=deliver_at_ms,
-        )  # fmt: skip
-        return await self.send_message(topic, OutgoingMessage(body, made), mq=mq)
+        """Send one message, to a given queue or to the queue of a sharding key; see make_message() for the options.
+
+        All messages with one sharding key get the same queue, as with Java's SelectMessageQueueByHash, as long as the
+        writable queues stay the same. Raises UsageError for an invalid message, else the errors of send_message().
+        """
+        message, mq = await self._prepare(topic, body, mq, sharding_key, options)
+        return await self.send_message(topic, message, mq=mq)
+
+    async def submit(
+        self, topic: str, body: bytes, *, mq: MessageQueue | None = None, sharding_key: str | None = None,
+        **options: Unpack[MessageOptions],
+    ) -> asyncio.Task[SendResult]:  # fmt: skip
+        """Start to send one message and return the task, whose result or error is that of send().
+
+        Waits first while `in_flight_limit` messages are being sent. Messages of one queue can be stored in another
+        order. Raises UsageError for an invalid message, and what the choice of its queue raises.
+        """
+        message, mq = await self._prepare(topic, body, mq, sharding_key, options)
+        await self._room.acquire()
+        try:
+            self._require_open()
+        except RefusedError:
+            self._room.release()
+            raise
+        task = asyncio.create_task(self.send_message(topic, message, mq=mq))
+        self._submitted.add(task)
+        task.add_done_callback(self._is_sent)
+        return task
+
+    def _is_sent(self, task: asyncio.Task[SendResult]) -> None:
+        self._submitted.discard(task)
+        self._room.release()
+
+    async def flush(self) -> None:
+        """Wait until all submitted messages are sent, or have failed; their tasks have the errors."""
+        if self._submitted:
+            await asyncio.wait(self._submitted)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise RefusedError("The producer is closed.")
+
+    async def _prepare(
+        self, topic: str, body: bytes, mq: MessageQueue | None, sharding_key: str | None, options: MessageOptions
+    ) -> tuple[OutgoingMessage, MessageQueue | None]:
+        """Return the message, and the queue for it if there is only one."""
+        self._require_open()
+        message = make_message(body, **options)
+        if sharding_key is None:
+            return message, mq
+        if mq is not None:
+            raise UsageError("A message has either a queue or a sharding key.")
+        mq = queue_of_key(self._writable(await self.routes.route(topic)), sharding_key)
+        return with_sharding_key(message, sharding_key), mq
 
     async def send_message(
         self, topic: str, message: OutgoingMessage, *, mq: MessageQueue | None = None, timeout_s: float | None = None
@@ -176,10 +252,14 @@ class Producer:
             failed_broker = target.broker_name
         raise _failure(errors)
 
-    def _choose(self, route: TopicRoute, failed_broker: str | None) -> MessageQueue:
+    def _writable(self, route: TopicRoute) -> Sequence[MessageQueue]:
         queues = writable_queues(route)
         if not queues:
             raise RefusedError(f"Topic {route.topic} has no writable queue.")
+        return queues
+
+    def _choose(self, route: TopicRoute, failed_broker: str | None) -> MessageQueue:
+        queues = self._writable(route)
         # Start at a random queue, so that many short runs do not all send to the first one.
         turn = self._turns.get(route.topic, random.randrange(len(queues)))  # noqa: S311
         target, self._turns[route.topic] = next_queue(queues, turn, avoided_broker=failed_broker)

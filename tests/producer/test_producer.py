@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from rmqctl.client.core import Client
-from rmqctl.client.producer import Producer
 from rmqctl.errors import (
     BrokerError,
     DeadlineError,
@@ -18,9 +17,11 @@ from rmqctl.errors import (
     RefusedError,
     RmqctlError,
     UnreachableError,
+    UsageError,
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage, SendResult, SendStatus
+from rmqctl.producer import Producer, make_message
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.properties import decode_properties
@@ -123,14 +124,9 @@ def test_what_is_stored_badly_is_told_and_not_sent_again(code: int, status: Send
     assert len(sent(cluster, "broker-a") + sent(cluster, "broker-b")) == 1
 
 
-def test_an_empty_body_and_one_that_is_too_large_are_not_sent() -> None:
+def test_a_body_that_is_too_large_is_not_sent() -> None:
     cluster = sending_cluster("broker-a")
 
-    async def empty(producer: Producer) -> None:
-        with pytest.raises(ValueError, match="needs a body"):
-            await producer.send(TOPIC, b"")
-
-    _send(cluster, empty)
     error = _failing(cluster, lambda producer: producer.send(TOPIC, bytes(4 * 1024 * 1024 + 1)))
     assert isinstance(error, LocalProtocolError)
     assert sent(cluster, "broker-a") == []
@@ -350,3 +346,96 @@ def test_an_older_broker_would_deliver_at_once_so_it_is_not_sent() -> None:
     assert sent(cluster, "broker-a") == []
     _send(cluster, lambda producer: producer.send(TOPIC, b"x", delay_level=3))
     assert len(sent(cluster, "broker-a")) == 1
+
+
+# Sharding keys, messages in flight, and what is refused
+
+
+def test_messages_with_a_sharding_key_go_to_one_queue_and_to_no_other_broker() -> None:
+    cluster = sending_cluster("broker-a", "broker-b")
+
+    async def work(producer: Producer) -> dict[str, set[MessageQueue]]:
+        return {
+            key: {(await producer.send(TOPIC, b"x", sharding_key=key)).mq for _ in range(3)}
+            for key in ("u1", "u2", "u3", "u4")
+        }
+
+    # "u1".hashCode() is 3676: that modulo 4 is the place in the list, which Java sorts in the same way.
+    places = [MessageQueue(TOPIC, name, queue_id) for name in ("broker-a", "broker-b") for queue_id in (0, 1)]
+    found = _send(cluster, work)
+    assert found == {f"u{number}": {places[(3675 + number) % 4]} for number in (1, 2, 3, 4)}
+    request = sent(cluster, "broker-a")[0]
+    assert decode_properties(request.ext_fields["i"])["__SHARDINGKEY"].startswith("u")
+    cluster.servers["broker-a"].fail_next(Q.SEND_MESSAGE_V2, refused(R.SYSTEM_ERROR))
+    assert isinstance(_failing(cluster, lambda producer: producer.send(TOPIC, b"x", sharding_key="u1")), BrokerError)
+
+
+def test_submitted_messages_are_sent_side_by_side_up_to_the_limit_and_before_the_end() -> None:
+    cluster = sending_cluster("broker-a", queue_count=1)
+    server = cluster.servers["broker-a"]
+    answer = server.table[Q.SEND_MESSAGE_V2]
+    server.table[Q.SEND_MESSAGE_V2] = Late(1.0, stored("ID"))
+
+    async def work(producer: Producer) -> list[bool]:
+        async with producer:
+            first = await producer.submit(TOPIC, b"1")
+            second = await producer.submit(TOPIC, b"2")
+            before = [first.done(), second.done()]
+            third = await producer.submit(TOPIC, b"3")
+            during = [first.done() or second.done(), third.done()]
+        assert (await third).status is SendStatus.SEND_OK
+        with pytest.raises(RefusedError, match="closed"):
+            await producer.send(TOPIC, b"4")
+        with pytest.raises(RefusedError, match="closed"):
+            await producer.submit(TOPIC, b"4")
+        return [*before, *during, third.done()]
+
+    assert _send(cluster, work, in_flight_limit=2) == [False, False, True, False, True]
+    server.table[Q.SEND_MESSAGE_V2] = answer
+
+    async def failing(producer: Producer) -> RmqctlError | None:
+        server.table[Q.SEND_MESSAGE_V2] = refused(R.MESSAGE_ILLEGAL, "no")
+        task = await producer.submit(TOPIC, b"x")
+        await producer.flush()
+        error = task.exception()
+        assert isinstance(error, RmqctlError)
+        return error
+
+    assert isinstance(_send(cluster, failing), BrokerError)
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "words"),
+    [
+        (b"", {}, "needs a body"),
+        ("text", {}, "bytes, not str"),
+        (b"x", {"keys": "k1"}, "are a list"),
+        (b"x", {"keys": ["a b"]}, "'a b' is not a valid key"),
+        (b"x", {"tag": "a || b"}, "not a valid tag"),
+        (b"x", {"properties": {"UNIQ_KEY": "1"}}, "reserved"),
+        (b"x", {"delay_level": -1}, "not negative"),
+        (b"x", {"delay_level": 1, "delay_ms": 1}, "one of delay_level"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_message_that_could_not_be_read_back_is_refused(body: Any, options: Any, words: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        make_message(body, **options)
+    assert words in raised.value.sentence
+
+
+@pytest.mark.parametrize(
+    "options", [{"group": "a b"}, {"timeout_s": -1}, {"retry_count": -1}, {"in_flight_limit": 0}], ids=str
+)
+def test_a_producer_with_wrong_settings_is_refused(options: Any) -> None:
+    with pytest.raises(UsageError):
+        Producer("127.0.0.1:1", **options)
+
+
+def test_a_message_has_a_queue_or_a_sharding_key() -> None:
+    cluster = sending_cluster("broker-a")
+    mq = MessageQueue(TOPIC, "broker-a", 0)
+    for options in ({"mq": mq, "sharding_key": "u"}, {"sharding_key": ""}, {"sharding_key": "a\x01b"}):
+        error = _failing(cluster, lambda producer, options=options: producer.send(TOPIC, b"x", **options))
+        assert isinstance(error, UsageError)
+    assert sent(cluster, "broker-a") == []

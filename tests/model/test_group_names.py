@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.changes.groups.rules.names import require_new_name, require_no_system_group
 from rmqctl.errors import UsageError
+from rmqctl.model.names import require_new_name, require_no_system_group
 
 
 @pytest.mark.parametrize("name", ["orders", "NS%orders", "a|b", "-_9", "g" * 120])

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rmqctl.consumer.batch import Batch
+from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.pull_loop import PullBatch
-from rmqctl.consumer.push_consumer import PushConsumer
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings, settings_of_4_9
 from rmqctl.errors import NotFoundError, RmqctlError
@@ -141,8 +141,8 @@ def test_a_group_that_no_broker_takes() -> None:
 async def test_a_route_without_brokers_is_an_error_and_no_bug() -> None:
     network = ScriptedNetwork()
     network.add("ns:1", {Q.GET_ROUTEINFO_BY_TOPIC: ok(b'{"brokerDatas":[],"queueDatas":[]}')})
-    client = network.client("ns:1")
-    consumer = PushConsumer(
+    client = network.client("ns:1", open_ended=True)
+    consumer = ConsumerCore(
         client, ConsumerSettings(group=GROUP), [make_subscription(TOPIC)], Seen(),
         find_strategy("averagely", Options()),
     )  # fmt: skip
