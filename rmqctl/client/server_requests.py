@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from rmqctl.errors import RefusedError
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 
 from .link import Handler
+
+
+class _Consumer(NamedTuple):
+    handlers: Mapping[int, Handler]
+    on_connected: Callable[[str], None]
 
 
 class ServerRequests:
@@ -22,8 +28,7 @@ class ServerRequests:
         self._own = dict(handlers)
         # Connections read it while it changes.
         self.by_code: dict[int, Handler] = dict(handlers)
-        self._groups: dict[str, Mapping[int, Handler]] = {}
-        self._on_connected: dict[str, Callable[[str], None]] = {}
+        self._groups: dict[str, _Consumer] = {}
 
     def join(self, group: str, handlers: Mapping[int, Handler], on_connected: Callable[[str], None]) -> None:
         """Pass requests for a group to its handlers, and each address to which a connection is opened or reopened.
@@ -35,30 +40,28 @@ class ServerRequests:
                 f"This client already has a consumer of {group}: brokers cannot tell two of them apart.",
                 hint="Use another Client for it.",
             )
-        self._groups[group] = handlers
-        self._on_connected[group] = on_connected
+        self._groups[group] = _Consumer(handlers, on_connected)
         self.by_code.update(dict.fromkeys(handlers, self._pass_on))
 
     def leave(self, group: str) -> None:
         """Forget the consumer of a group."""
         self._groups.pop(group, None)
-        self._on_connected.pop(group, None)
         if not self._groups:
             self.by_code.clear()
             self.by_code.update(self._own)
 
     def connected(self, address: str) -> None:
         """Note a new connection."""
-        for on_connected in list(self._on_connected.values()):
-            on_connected(address)
+        for consumer in list(self._groups.values()):
+            consumer.on_connected(address)
 
     async def _pass_on(self, address: str, command: Command) -> Command | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             # For each of them: Java's client does not look at the group either.
-            for handlers in list(self._groups.values()):
-                await handlers[command.code](address, command)
+            for consumer in list(self._groups.values()):
+                await consumer.handlers[command.code](address, command)
             return None
         named = command.ext_fields.get("consumerGroup") or command.ext_fields.get("group") or ""
         # A consumer of another group has the answer for a group that is not here.
-        handlers = self._groups.get(named) or next(iter(self._groups.values()))
-        return await handlers[command.code](address, command)
+        consumer = self._groups.get(named) or next(iter(self._groups.values()))
+        return await consumer.handlers[command.code](address, command)

@@ -20,7 +20,7 @@ ids, and returns each client's queues. All members of a group must use the same 
 from __future__ import annotations
 
 from rmqctl.consumer.rules.subscriptions import make_subscription
-from rmqctl.model.consumption import ConsumeFromWhere, ConsumeResult, ConsumerWarning, ConsumeStatus
+from rmqctl.model.consumption import ConsumeFromWhere, ConsumerCounts, ConsumeResult, ConsumerWarning, ConsumeStatus
 from rmqctl.model.group import BROADCASTING, CLUSTERING, Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
@@ -29,7 +29,7 @@ from rmqctl.rules.allocate import Strategy, find_strategy
 
 from .batch import Batch, Listener
 from .process_queue import UnackedMessages
-from .push_consumer import ConsumerCounts, PushConsumer
+from .push_consumer import PushConsumer
 from .reports.failures import ListenerError
 from .reports.problems import Problem
 from .settings import ConsumerSettings

@@ -14,7 +14,7 @@ from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.consumer.rules.rebalance import BY_PLACE
 from rmqctl.consumer.rules.subscriptions import retry_subscription
 from rmqctl.errors import RefusedError, UnreachableError, UsageError
-from rmqctl.model.consumption import ConsumeResult, ConsumerWarning
+from rmqctl.model.consumption import ConsumerCounts, ConsumerWarning
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CLUSTERING, Subscription
 from rmqctl.model.names import require_new_name
@@ -79,7 +79,7 @@ class ConsumerCore:
         self.settings = settings
         self.listener = listener
         self.counters = Counters(client.clock)
-        self._problems = problems = Problems(report, client.clock)
+        self.problems = problems = Problems(report, client.clock)
         self.client_id = own_client_id(settings)
         self._given = tuple(subscriptions)
         self._limit = limit
@@ -145,7 +145,7 @@ class ConsumerCore:
             nowhere = UnreachableError(listed(topics), "the name server has no broker of it")
             raise next(iter(self.routes.errors.values()), nowhere)
         for topic, error in self.routes.errors.items():
-            self._problems(ConsumerWarning.ROUTE, f"{topic} is not consumed yet: {error.sentence}", topic)
+            self.problems(ConsumerWarning.ROUTE, f"{topic} is not consumed yet: {error.sentence}", topic)
         await self.broker_time.measure(self.routes.brokers())
         for each in self._given:
             self.membership.subscribe(each)
@@ -178,11 +178,11 @@ class ConsumerCore:
         self.holding.started_at_ms = self.client.clock.now_ms()
         self._control.attach(self)
         self.holding.is_running = True
-        self._loop_watch = LoopWatch(self.settings.loop_watch_s, self._problems)
+        self._loop_watch = LoopWatch(self.settings.loop_watch_s, self.problems)
         self.holding.stand_still.start()
         works = {
             "Heartbeats": self.membership.run, "The rebalance": self.rebalance.run,
-            "Storing offsets": self._persist_now_and_then, "Reports": self._problems.run,
+            "Storing offsets": self._persist_now_and_then, "Reports": self.problems.run,
         }  # fmt: skip
         self._tasks = [
             asyncio.ensure_future(
@@ -225,10 +225,10 @@ class ConsumerCore:
         return (self._consumption is None or self._consumption.is_idle) and not self.holding.has_waiting
 
     async def _leave(self) -> None:
-        self.holding.is_running = False
         if self._has_left or not self._has_joined:
             return
         self._has_left = True
+        self.holding.is_running = False
         if self._loop_watch is not None:
             self._loop_watch.close()
         await self._control.aclose()
@@ -240,47 +240,17 @@ class ConsumerCore:
         self.unstored = await self.holding.persist()
         await self.membership.leave()
         self.client.server_requests.leave(self.settings.group)
-        self._problems.end()
+        self.problems.end()
 
     @property
-    def skipped_count(self) -> int:
-        """Number of messages that were acknowledged unread."""
-        return self.holding.skipped_count
-
-    @property
-    def ok_count(self) -> int:
-        """Number of messages that were consumed successfully."""
-        return self._telling.ok_count
-
-    @property
-    def expired_count(self) -> int:
-        """Number of messages of `failed_count` that took too long."""
-        return self._telling.expired_count
-
-    @property
-    def results(self) -> Mapping[ConsumeResult, int]:
-        """Number of batches that the listener finished, by label, including late ones."""
-        return self._telling.results
-
-    @property
-    def failed_count(self) -> int:
-        """Number of failures of messages; a message can fail several times."""
-        return self._telling.failed_count
-
-    @property
-    def waiting_count(self) -> int:
-        """Number of messages that were sent back and that this member has not consumed since; others may have."""
-        return len(self._telling.waiting_ids)
-
-    @property
-    def sent_back_count(self) -> int:
-        """Number of failed messages that a broker accepted for a retry."""
-        return self._telling.sent_back_count
-
-    @property
-    def dead_count(self) -> int:
-        """Number of failed messages that a broker accepted as dead letters."""
-        return self._telling.dead_count
+    def counts(self) -> ConsumerCounts:
+        """What the consumer has done since its start."""
+        telling = self._telling
+        return ConsumerCounts(
+            ok=telling.ok_count, failed=telling.failed_count, expired=telling.expired_count,
+            skipped=self.holding.skipped_count, sent_back=telling.sent_back_count, dead=telling.dead_count,
+            waiting=len(telling.waiting_ids), results=dict(telling.results),
+        )  # fmt: skip
 
     def subscribe(self, subscription: Subscription) -> None:
         """Add a subscription, or change the one to its topic. All members of a group must do the same."""

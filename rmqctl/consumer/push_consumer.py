@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
-from rmqctl.model.consumption import ConsumeResult, ConsumerWarning
+from rmqctl.model.consumption import ConsumerCounts, ConsumerWarning
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import Subscription
 from rmqctl.net.stop_signals import on_stop_signals
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy
-from rmqctl.text.words import counted, listed
 
 from .batch import Listener
 from .core import ConsumerCore
 from .process_queue import UnackedMessages
+from .reports.failures import describe_unacked
 from .reports.log import LOG, log_problems
-from .reports.problems import Problem, Tell
+from .reports.problems import Tell
 from .rules.strategies import member_strategy
 from .rules.subscriptions import parse_subscriptions
 from .settings import ConsumerSettings
 
 _DRAIN_S = 25.0
-
-
-class ConsumerCounts(Struct, frozen=True, kw_only=True):
-    """What a consumer has done since its start, in messages.
-
-    `failed` counts failures: a message can fail several times. `expired` is the part of them that took too long.
-    `sent_back` and `dead` are the failed ones that a broker accepted, for a retry or as a dead letter; `waiting` are
-    those that were sent back and that this member has not consumed since. `skipped` were acknowledged unread.
-    `results` counts batches by how their listener returned.
-    """
-
-    ok: int
-    failed: int
-    expired: int
-    skipped: int
-    sent_back: int
-    dead: int
-    waiting: int
-    results: Mapping[ConsumeResult, int]
 
 
 class PushConsumer:
@@ -77,7 +57,6 @@ class PushConsumer:
         if settings.group not in ("", group):
             raise UsageError(f"The settings are for {settings.group}, not for {group}.")
         self._is_own_client = not isinstance(client, Client)
-        self._report = report or log_problems(group)
         self._drain_s = drain_s
         self._core = ConsumerCore(
             client if isinstance(client, Client) else Client(client),
@@ -85,7 +64,7 @@ class PushConsumer:
             parse_subscriptions([topics] if isinstance(topics, str) else topics),
             listener,
             member_strategy(strategy) if isinstance(strategy, str) else strategy,
-            report=self._report,
+            report=report or log_problems(group),
             skip=skip,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,15 +116,9 @@ class PushConsumer:
     def _report_end(self) -> None:
         left = self.unfinished()
         if left:
-            where = listed([f"{each.mq} from offset {each.first_offset}" for each in left])
-            count = sum(each.count for each in left)
-            self._report(
-                Problem(
-                    ConsumerWarning.LEFT,
-                    f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}.",
-                )
-            )
-        LOG.info("%s: left; %d messages consumed, %d failed.", self.group, self._core.ok_count, self._core.failed_count)
+            self._core.problems(ConsumerWarning.LEFT, describe_unacked(left))
+        counts = self.counts
+        LOG.info("%s: left; %d messages consumed, %d failed.", self.group, counts.ok, counts.failed)
 
     async def _close(self) -> None:
         if self._is_own_client:
@@ -216,12 +189,7 @@ class PushConsumer:
     @property
     def counts(self) -> ConsumerCounts:
         """What the consumer has done since its start."""
-        core = self._core
-        return ConsumerCounts(
-            ok=core.ok_count, failed=core.failed_count, expired=core.expired_count, skipped=core.skipped_count,
-            sent_back=core.sent_back_count, dead=core.dead_count, waiting=core.waiting_count,
-            results=dict(core.results),
-        )  # fmt: skip
+        return self._core.counts
 
     def unfinished(self) -> list[UnackedMessages]:
         """Return the pulled messages that are not acknowledged, by queue."""

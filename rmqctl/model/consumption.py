@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class ConsumeFromWhere(StrEnum):
@@ -31,6 +34,25 @@ class ConsumeResult(StrEnum):
     EXCEPTION = "EXCEPTION"
     RETURNNULL = "RETURNNULL"
     FAILED = "FAILED"
+
+
+class ConsumerCounts(Struct, frozen=True, kw_only=True):
+    """What a consumer has done since its start, in messages.
+
+    `failed` counts failures: a message can fail several times. `expired` is the part of them that took too long.
+    `sent_back` and `dead` are the failed ones that a broker accepted, for a retry or as a dead letter; `waiting` are
+    those that were sent back and that this member has not consumed since. `skipped` were acknowledged unread.
+    `results` counts batches by how their listener returned.
+    """
+
+    ok: int
+    failed: int
+    expired: int
+    skipped: int
+    sent_back: int
+    dead: int
+    waiting: int
+    results: Mapping[ConsumeResult, int]
 
 
 class ConsumerWarning(StrEnum):

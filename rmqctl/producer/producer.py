@@ -101,8 +101,8 @@ class Producer:
 
     async def aclose(self) -> None:
         """Wait for submitted messages. Nothing can be sent afterwards."""
-        self._is_closed = True
         await self.flush()
+        self._is_closed = True
         if self._is_own_client:
             await self._client.aclose()
 
@@ -127,13 +127,9 @@ class Producer:
         Waits first while `in_flight_limit` messages are being sent. Messages of one queue can be stored in another
         order. Raises UsageError for an invalid message, and what the choice of its queue raises.
         """
+        self._require_open()
         message, mq = await self._prepare(topic, body, mq, sharding_key, options)
         await self._room.acquire()
-        try:
-            self._require_open()
-        except RefusedError:
-            self._room.release()
-            raise
         task = asyncio.create_task(self.send_message(topic, message, mq=mq))
         self._submitted.add(task)
         task.add_done_callback(self._is_sent)
@@ -145,7 +141,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Wait until all submitted messages are sent, or have failed; their tasks have the errors."""
-        if self._submitted:
+        while self._submitted:  # those that waited for room are submitted meanwhile
             await asyncio.wait(self._submitted)
 
     def _require_open(self) -> None:
@@ -156,7 +152,6 @@ class Producer:
         self, topic: str, body: bytes, mq: MessageQueue | None, sharding_key: str | None, options: MessageOptions
     ) -> tuple[OutgoingMessage, MessageQueue | None]:
         """Return the message, and the queue for it if there is only one."""
-        self._require_open()
         message = make_message(body, **options)
         if sharding_key is None:
             return message, mq
@@ -223,6 +218,7 @@ class Producer:
         mq: MessageQueue | None, timeout_s: float | None,
     ) -> list[SendResult]:  # fmt: skip
         """Send one request to one broker after the other, until one stores it or the time is over."""
+        self._require_open()
         clock = self._client.clock
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         until_s = clock.monotonic_s() + timeout_s

@@ -44,7 +44,7 @@ def test_a_consumer_consumes_acknowledges_and_leaves(plays: str) -> None:
         assert seen.bodies[-1] == "new"
         left = await cluster.during(consumer.drain(30))
         assert (left, cluster.stored(), await cluster.members()) == ([], {0: 41}, [])
-        assert (consumer.ok_count, consumer.failed_count, cluster.reports) == (41, 0, [])
+        assert (consumer.counts.ok, consumer.counts.failed, cluster.reports) == (41, 0, [])
 
     scenario(work, plays=plays)
 
@@ -292,7 +292,7 @@ def test_7_11_a_message_that_failed_comes_again_after_10_s_under_its_own_topic_a
         seen = Seen({"b": [LATER, None, SUCCESS]})
         consumer = await cluster.started(seen)
         assert seen.bodies == ["a", "b", "c"]
-        assert (consumer.ok_count, consumer.failed_count) == (2, 1)
+        assert (consumer.counts.ok, consumer.counts.failed) == (2, 1)
         # Once stored again, it counts as consumed.
         await cluster.passes(15)
         assert seen.bodies == ["a", "b", "c", "b"]
@@ -332,7 +332,7 @@ def test_a_body_that_will_not_decompress_is_retried_and_stops_nobody() -> None:
             return SUCCESS
 
         consumer = await cluster.started(listener)
-        assert (bodies, consumer.failed_count) == ([b"good"], 1)
+        assert (bodies, consumer.counts.failed) == ([b"good"], 1)
         assert any("RemoteProtocolError" in report for report in cluster.reports)
         await cluster.during(consumer.drain(10))
         assert cluster.stored() == {0: 2}
@@ -348,7 +348,7 @@ def test_a_batch_that_can_not_be_cut_up_is_told_of_and_consumed_whole() -> None:
         consumer.holding.pulled(queue, PullBatch(0, 1, 1, messages(0), 1.0, ["0 is a batch that can't be cut up."]))
         await cluster.passes(1)
         assert cluster.reports == ["T@broker-a:0:0 is a batch that can't be cut up."]
-        assert (seen.bodies, consumer.ok_count) == (["m"], 1)
+        assert (seen.bodies, consumer.counts.ok) == (["m"], 1)
 
     scenario(work)
 
@@ -387,7 +387,7 @@ def test_7_15_what_is_older_than_a_time_is_acknowledged_unread_and_counted() -> 
         await cluster.send("new")
         seen = Seen()
         consumer = await cluster.started(seen, skip_older_s=60)
-        assert (seen.bodies, consumer.skipped_count) == (["new"], 2)
+        assert (seen.bodies, consumer.counts.skipped) == (["new"], 2)
         await cluster.during(consumer.drain(5))
         assert cluster.stored() == {0: 3}
 
@@ -399,7 +399,7 @@ def test_7_15_what_is_too_far_behind_the_end_is_acknowledged_unread() -> None:
         await cluster.send(*map(str, range(100)))
         seen = Seen()
         consumer = await cluster.started(seen, skip_behind_count=10)
-        assert (seen.bodies, consumer.skipped_count) == ([str(at) for at in range(90, 100)], 90)
+        assert (seen.bodies, consumer.counts.skipped) == ([str(at) for at in range(90, 100)], 90)
         await cluster.during(consumer.drain(5))
         assert cluster.stored() == {0: 100}
 
@@ -418,7 +418,7 @@ def test_7_11_a_message_whose_key_was_seen_is_skipped_by_the_hook() -> None:
 
         seen = Seen()
         consumer = await cluster.started(seen, skip=was_seen)
-        assert (seen.bodies, consumer.skipped_count) == (["a", "b", "c"], 2)
+        assert (seen.bodies, consumer.counts.skipped) == (["a", "b", "c"], 2)
         await cluster.during(consumer.drain(5))
         assert cluster.stored() == {0: 5}
 
@@ -551,7 +551,7 @@ def test_results_of_a_queue_that_another_member_has_taken_are_ignored() -> None:
         back = cluster.sandbox.faults.delay(0, Q.CONSUMER_SEND_MSG_BACK, count=None)
         seen.let_go()
         await cluster.passes(1)
-        assert (back.struck_count, consumer.failed_count) == (1, 1)
+        assert (back.struck_count, consumer.counts.failed) == (1, 1)
         await cluster.during(consumer.drain(5))
         assert cluster.stored().get(0, 0) == 0
         assert cluster.stored()[1] == 1
@@ -577,7 +577,7 @@ def test_broadcasting_gets_everything_and_keeps_its_offsets_here(
         assert one.bodies == other.bodies == ["a", "b"]
         assert any(report.endswith("1 message is lost.") for report in cluster.reports)
         await cluster.during(first.drain(5))
-        assert (cluster.stored(), first.failed_count) == ({}, 1)
+        assert (cluster.stored(), first.counts.failed) == ({}, 1)
         again = Seen()
         await cluster.send("c")
         await cluster.started(again, message_model=BROADCASTING, instance_name="one")

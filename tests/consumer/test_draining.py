@@ -47,7 +47,7 @@ def test_drain_with_something_stuck_ends_in_time_and_says_what_is_left() -> None
         # What comes back later is not heard.
         seen.let_go()
         await cluster.passes(20)
-        assert (cluster.stored(), consumer.ok_count) == ({0: 1}, 2)
+        assert (cluster.stored(), consumer.counts.ok) == ({0: 1}, 2)
 
     scenario(work)
 

@@ -107,7 +107,7 @@ def test_a_member_skips_duplicates_and_consumes_a_failed_one_again() -> None:
         await cluster.passes(30)
         # The second copy is consumed, as the first one failed; the retry of that is skipped.
         assert sorted(seen.bodies) == ["a", "a", "b"]
-        assert (consumer.ok_count, consumer.failed_count, consumer.skipped_count) == (2, 1, 1)
+        assert (consumer.counts.ok, consumer.counts.failed, consumer.counts.skipped) == (2, 1, 1)
         assert cluster.stored() == {0: 3}
         assert consumer.is_idle
 

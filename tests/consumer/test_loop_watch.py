@@ -186,7 +186,7 @@ def test_a_consumer_tells_of_a_listener_that_blocks_and_its_watch_ends_with_it()
 
         await cluster.send("a")
         consumer = await cluster.started(listener, loop_watch_s=0.1)
-        await cluster.until(lambda: consumer.ok_count == 1)
+        await cluster.until(lambda: consumer.counts.ok == 1)
         assert any(map(note, cluster.reports))
         await cluster.during(consumer.drain(10))
         assert consumer._loop_watch is not None

@@ -388,6 +388,8 @@ def test_submitted_messages_are_sent_side_by_side_up_to_the_limit_and_before_the
             await producer.send(TOPIC, b"4")
         with pytest.raises(RefusedError, match="closed"):
             await producer.submit(TOPIC, b"4")
+        with pytest.raises(RefusedError, match="closed"):
+            await producer.send_message(TOPIC, make_message(b"4"))
         return [*before, *during, third.done()]
 
     assert _send(cluster, work, in_flight_limit=2) == [False, False, True, False, True]

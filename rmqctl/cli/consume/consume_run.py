@@ -13,9 +13,9 @@ from rmqctl.client.partial_answers import missing_brokers
 from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.count_limit import CountLimit
 from rmqctl.consumer.process_queue import UnackedMessages
-from rmqctl.consumer.reports.failures import cause_of_error
+from rmqctl.consumer.reports.failures import cause_of_error, describe_unacked
 from rmqctl.errors import RmqctlError, UnreachableError
-from rmqctl.model.consumption import ConsumeResult
+from rmqctl.model.consumption import ConsumerCounts, ConsumeResult
 from rmqctl.model.group import BROADCASTING
 from rmqctl.net.clock import pause
 from rmqctl.net.stop_signals import on_stop_signals
@@ -221,15 +221,14 @@ class ConsumeRun:
                 raise
             left = consumer.unfinished()
         if left and not self._is_enough:
-            where = listed([f"{each.mq} from offset {each.first_offset}" for each in left], len(left))
-            count = sum(each.count for each in left)
-            self._warn(f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}.")
+            self._warn(describe_unacked(left))
         if consumer.unstored:
             unstored = consumer.unstored
             where = listed([f"{each.what} at {each.broker_name}" for each in unstored], len(unstored))
             self._warn(f"Not stored; messages consumed since the last commit will be redelivered: {where}.")
-        is_caught_up = not self._until_caught_up or self._tell_caught_up(consumer)
-        self._say(f"Left {self._settings.group}: {_count_words(consumer)}.")
+        counts = consumer.counts
+        is_caught_up = not self._until_caught_up or self._tell_caught_up(counts)
+        self._say(f"Left {self._settings.group}: {_count_words(counts)}.")
         if self._signal_count > 1:
             return _INTERRUPTED
         if not consumer.is_idle and self._is_enough:
@@ -239,26 +238,26 @@ class ConsumeRun:
             return _PARTLY_DONE
         if self._limit is not None and not self._limit.is_reached and self._error is None:
             missing = f"{self._limit.missing_count} of {counted(self._limit.count, 'message')}"
-            if not consumer.failed_count and not self._signal_count:
+            if not counts.failed and not self._signal_count:
                 self._warn(f"{missing} did not arrive within --for.")
                 return UnreachableError.exit_code
             self._warn(f"{missing} did not succeed {'before the signal' if self._signal_count else 'within --for'}.")
             return _PARTLY_DONE
-        return _PARTLY_DONE if not is_caught_up or (consumer.failed_count and not consumer.ok_count) else 0
+        return _PARTLY_DONE if not is_caught_up or (counts.failed and not counts.ok) else 0
 
-    def _tell_caught_up(self, consumer: ConsumerCore) -> bool:
+    def _tell_caught_up(self, counts: ConsumerCounts) -> bool:
         """Return whether everything was consumed that was stored at the start; warn of what was not."""
         if not self._is_caught_up:
             left = "" if self._caught_up is None else self._caught_up.left()
             when = "before the signal" if self._signal_count else "within --for"
             self._warn(f"{self._settings.group} did not catch up {when}{': ' if left else ''}{left}.")
             return False
-        if consumer.waiting_count:
-            them = counted(consumer.waiting_count, "message")
+        if counts.waiting:
+            them = counted(counts.waiting, "message")
             self._warn(f"{them} that failed will be redelivered later, or went to other members.")
-        if consumer.dead_count:
-            self._warn(f"{counted(consumer.dead_count, 'message')} became dead letters.")
-        return not (consumer.waiting_count or consumer.dead_count)
+        if counts.dead:
+            self._warn(f"{counted(counts.dead, 'message')} became dead letters.")
+        return not (counts.waiting or counts.dead)
 
     def _tell_of_threads(self, before: set[threading.Thread]) -> None:
         """Warn of threads that a listener started and that rmqctl does not wait for, unlike asyncio's own workers."""
@@ -290,18 +289,18 @@ class ConsumeRun:
             self._show_error(problem.error)
 
 
-def _count_words(consumer: ConsumerCore) -> str:
+def _count_words(counts: ConsumerCounts) -> str:
     """Return what happened to the messages, and how the batches ended that did not succeed."""
-    words = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
-    if consumer.expired_count:
-        words += f" ({consumer.expired_count} took too long)"
-    if consumer.skipped_count:
-        words += f", {consumer.skipped_count} skipped"
-    if consumer.sent_back_count:
-        words += f"; {consumer.sent_back_count} sent back"
-    if consumer.dead_count:
-        words += f"; {counted(consumer.dead_count, 'dead letter')}"
-    labels = [f"{count} {result}" for result, count in consumer.results.items() if result in _TOLD and count]
+    words = f"{counts.ok} consumed, {counts.failed} failed"
+    if counts.expired:
+        words += f" ({counts.expired} took too long)"
+    if counts.skipped:
+        words += f", {counts.skipped} skipped"
+    if counts.sent_back:
+        words += f"; {counts.sent_back} sent back"
+    if counts.dead:
+        words += f"; {counted(counts.dead, 'dead letter')}"
+    labels = [f"{count} {result}" for result, count in counts.results.items() if result in _TOLD and count]
     return words + (f"; batches: {listed(labels, len(labels))}" if labels else "")
 
 

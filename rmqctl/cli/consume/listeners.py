@@ -142,7 +142,7 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener
 
 
 def _require_command(name: str) -> None:
-    """Raise UsageError with the reason why there is no such command to run."""
+    """Raise UsageError with the reason why the command cannot be run."""
     if name and shutil.which(name) is not None:
         return
     path = Path(name)

@@ -13,10 +13,11 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumeResult
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.protocol.properties import KEYS
-from rmqctl.text.words import counted
+from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.consumer.batch import Batch
+    from rmqctl.consumer.process_queue import UnackedMessages
     from rmqctl.model.queue import MessageQueue
     from rmqctl.protocol.message import StoredMessage
 
@@ -127,6 +128,13 @@ def _why(batch: Batch, result: ConsumeResult) -> str:
         return "the listener returned None, not a status"
     after = f" after {batch.finished_s - batch.started_s:.1f} s" if result is ConsumeResult.TIME_OUT else ""
     return f"the listener returned {batch.status}{after}"
+
+
+def describe_unacked(left: Sequence[UnackedMessages]) -> str:
+    """Return a sentence about what a consumer leaves to others at its end; it names every queue."""
+    where = listed([f"{each.mq} from offset {each.first_offset}" for each in left], len(left))
+    count = sum(each.count for each in left)
+    return f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}."
 
 
 def _is_own(frame: FrameType) -> bool:
