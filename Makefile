@@ -51,9 +51,10 @@ check-spark: $(SPARK_VENV)/.ready
 PROSE := rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md DECISIONS.md tests/README.md
 
 check: $(VENV)/.ready docs
-	$(BIN)/ruff format --check rmqctl tests
-	$(BIN)/ruff check rmqctl tests
+	$(BIN)/ruff format --check rmqctl tests docs/example_service.py
+	$(BIN)/ruff check rmqctl tests docs/example_service.py
 	$(BIN)/mypy
+	$(BIN)/mypy docs/example_service.py
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.layout rmqctl
 	$(BIN)/codespell $(PROSE)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.model.consumption import ConsumeFromWhere, ConsumerCounts, ConsumeResult, ConsumerWarning, ConsumeStatus
+from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CLUSTERING, Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
@@ -28,8 +29,10 @@ from rmqctl.rules.allocate import Options as StrategyOptions
 from rmqctl.rules.allocate import Strategy, find_strategy
 
 from .batch import Batch, Listener
+from .health import BrokerHealth, ConsumerHealth, HeldQueueHealth
 from .process_queue import UnackedMessages
 from .push_consumer import PushConsumer
+from .rebalance_listener import RebalanceListener
 from .reports.failures import ListenerError
 from .reports.problems import Problem
 from .settings import ConsumerSettings
@@ -38,17 +41,22 @@ __all__ = [
     "BROADCASTING",
     "CLUSTERING",
     "Batch",
+    "BrokerHealth",
     "ConsumeFromWhere",
     "ConsumeResult",
     "ConsumeStatus",
     "ConsumerCounts",
+    "ConsumerHealth",
     "ConsumerSettings",
     "ConsumerWarning",
+    "Failure",
+    "HeldQueueHealth",
     "Listener",
     "ListenerError",
     "MessageQueue",
     "Problem",
     "PushConsumer",
+    "RebalanceListener",
     "StoredMessage",
     "Strategy",
     "StrategyOptions",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.pull_progress import offset_without_messages
-from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
+from rmqctl.errors import BrokerError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import Subscription
@@ -19,7 +19,6 @@ from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
-from rmqctl.text.words import listed
 
 from .concurrent_consumption import ConcurrentConsumption
 from .counters import Counters
@@ -30,7 +29,10 @@ from .offsets.start import StartOffsets
 from .offsets.store import OffsetStore
 from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
+from .rebalance_listener import RebalanceCalls, RebalanceListener
 from .reports.problems import Problems
+from .reports.pulls import report_pull_failed, report_pulled
+from .reports.stores import report_stored
 from .retried_message import restore_topics
 from .routes import Routes
 from .settings import ConsumerSettings
@@ -49,11 +51,6 @@ async def _nothing() -> None:
     pass
 
 
-def _place(mq: MessageQueue) -> str:
-    """Return the place of problems that a topic has at a broker."""
-    return f"{mq.topic}@{mq.broker_name}"
-
-
 class AssignedQueues:
     """The queues of one consumer; the owner for Rebalance and pull_queue().
 
@@ -64,7 +61,7 @@ class AssignedQueues:
     def __init__(
         self, client: Client, settings: ConsumerSettings, *, routes: Routes, membership: Membership,
         offsets: OffsetStore, counters: Counters, skipping: MessageSkipper, problems: Problems,
-        broke: Callable[[str, Exception], object],
+        broke: Callable[[str, Exception], object], listener: RebalanceListener | None = None,
     ) -> None:  # fmt: skip
         self.client = client
         self.settings = settings
@@ -90,6 +87,8 @@ class AssignedQueues:
         self._is_ending = False
         self._left: dict[MessageQueue, UnackedMessages] = {}
         self._suspended_count = 0
+        self._is_all_paused = False
+        self.calls = RebalanceCalls(listener, settings, client.clock, problems)
         # Called to rebalance after a queue was lost, and awaited until a rebalance has ended.
         self.on_lost: Callable[[], object] = lambda: None
         self.rebalanced: Callable[[], Awaitable[None]] = _nothing
@@ -109,7 +108,7 @@ class AssignedQueues:
                 self._pass_on(process_queue, [message])
 
     def succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
-        """Note consumed messages of a queue, to recognise duplicates."""
+        """Note consumed messages, to recognise duplicates."""
         if self._duplicates is not None:
             self._duplicates.succeeded(mq, messages)
 
@@ -128,48 +127,60 @@ class AssignedQueues:
         self.stand_still.close()
         await self._ownership.aclose()
 
+    async def revoke_all(self) -> None:
+        """Have the rebalance listener finish with all queues, at the end."""
+        await self.calls.revoke(self.queues)
+        await self.calls.aclose()
+
     async def end(self) -> None:
-        """Stop pulling, and take no more queues."""
+        """Stop pulling, take no more queues, and leave what is paused."""
         self._is_ending = True
+        for queue in self.queues.values():
+            queue.is_leaving |= queue.is_paused
         await stop_tasks(self._pulls.values())
 
+    # Pausing
+
     def suspend(self) -> None:
-        """Stop pulling until resume() has been called as often as this method."""
+        """Stop pulling until unsuspend() has been called as often as this method."""
         self._suspended_count += 1
 
-    def resume(self) -> None:
+    def unsuspend(self) -> None:
         """Undo one suspend()."""
         self._suspended_count -= 1
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether suspend() has stopped pulling."""
-        return self._suspended_count > 0
+    def pause(self, mqs: Collection[MessageQueue]) -> None:
+        """Pass on no messages of these queues, or, for none, of all, also of those that are taken later.
+
+        Raises RefusedError for a queue that is not held. Any thread may call it, and resume().
+        """
+        self._set_paused(mqs, is_paused=True)
+
+    def resume(self, mqs: Collection[MessageQueue]) -> None:
+        """Undo pause(), for these queues, or for everything. Raises RefusedError for a queue that is not held."""
+        self._set_paused(mqs, is_paused=False)
+
+    def _set_paused(self, mqs: Collection[MessageQueue], *, is_paused: bool) -> None:
+        queues = [self._require(mq) for mq in mqs]
+        if not mqs and not self._is_ending:
+            self._is_all_paused, queues = is_paused, list(self.queues.values())
+        for queue in queues:
+            queue.is_paused = is_paused
+
+    def _require(self, mq: MessageQueue) -> ProcessQueue:
+        queue = self.queues.get(mq)
+        if queue is None or queue.dropped or queue.is_leaving or self._is_ending:
+            raise RefusedError(f"This member does not hold {mq}.")
+        return queue
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
         """Store the offsets of all or these queues; report and return failures."""
         self.look()
         failures = await self._offsets.persist(mqs)
-        self._report_stored(mqs, failures)
+        # Nothing is stored of a queue without an offset in memory.
+        asked = [mq for mq in (self.queues if mqs is None else mqs) if self._offsets.read(mq) is not None]
+        report_stored(self._problems, asked, failures)
         return failures
-
-    def _report_stored(self, mqs: Iterable[MessageQueue] | None, failures: Sequence[Failure]) -> None:
-        by_reason: dict[tuple[str, str], list[str]] = {}
-        for failure in failures:
-            is_of_all = isinstance(failure.error, UnreachableError)
-            what = by_reason.setdefault((failure.broker_name or "", failure.error.sentence), [])
-            what += [] if is_of_all else [failure.what]
-        for (broker_name, reason), what in by_reason.items():
-            at = f" at {broker_name}" if broker_name else ""
-            start = f"Not stored{at}: {listed(what)}" if what else f"No offsets are stored{at}"
-            self._problems(ConsumerWarning.STORE, f"{start}: {reason}", broker_name)
-        if self._problems.has_open:
-            # Nothing is stored of a queue without an offset in memory.
-            asked = [mq for mq in (self.queues if mqs is None else mqs) if self._offsets.read(mq) is not None]
-            stored = {place for mq in asked for place in ("", mq.broker_name)}
-            for name in stored - {broker_name for broker_name, _ in by_reason}:
-                where = f" at {name}" if name else ""
-                self._problems.works(ConsumerWarning.STORE, name, f"Offsets are stored{where} again")
 
     # For Rebalance
 
@@ -188,27 +199,76 @@ class AssignedQueues:
         self.look()
         if not self._may_take(mq) or stop_count != self._ownership.stop_count:
             return False
-        now_ms, now_s = self.client.clock.now_ms(), self.client.clock.monotonic_s()
-        queue = ProcessQueue(mq, next_offset=start.offset, now_ms=now_ms, now_s=now_s)
-        self.queues[mq] = queue
+        self.calls.took(mq)
+        self._begin(mq, start.offset, is_paused=self._is_all_paused)
         self._offsets.trust(mq)
-        working = run_again(
-            partial(self._pull, queue), clock=self.client.clock, rest_s=self.settings.error_delay_s,
-            on_error=partial(self._broke, f"Pulling {mq}"),
-        )  # fmt: skip
-        self._pulls[mq] = asyncio.create_task(working, name=f"PullMessage {mq}")
         if start.is_chosen:
             # At once: a member that takes the queue later must continue here, not at what is its end by then.
             self._offsets.update(mq, start.offset, increase_only=True)
             await self.persist([mq])
         return True
 
+    def _begin(self, mq: MessageQueue, offset: int, *, is_paused: bool) -> None:
+        """Pull a queue from an offset on."""
+        clock = self.client.clock
+        queue = ProcessQueue(mq, next_offset=offset, now_ms=clock.now_ms(), now_s=clock.monotonic_s())
+        queue.is_paused, self.queues[mq] = is_paused, queue
+        on_error = partial(self._broke, f"Pulling {mq}")
+        working = run_again(
+            partial(self._pull, queue), clock=clock, rest_s=self.settings.error_delay_s, on_error=on_error
+        )
+        self._pulls[mq] = asyncio.create_task(working, name=f"PullMessage {mq}")
+
     def _may_take(self, mq: MessageQueue) -> bool:
         return mq not in self.queues and not self._is_ending
 
     async def _pull(self, queue: ProcessQueue) -> None:
         await pause(self.client.clock, self.settings.first_pull_delay_s)
+        await self.calls.wait_until_prepared(queue)
         await pull_queue(self, queue)
+
+    def announce(self) -> None:
+        """See rebalance.Owner."""
+        self.calls.announce({mq: queue.next_offset for mq, queue in self.queues.items()})
+
+    async def revoke(self, mqs: Sequence[MessageQueue]) -> None:
+        """See rebalance.Owner. Without a rebalance listener, nothing is waited for, as in Java."""
+        if not self.calls.is_needed:
+            return
+        leaving = [self.queues[mq] for mq in mqs if mq in self.queues]
+        for queue in leaving:
+            queue.is_leaving = True
+        await stop_tasks(self._pulls.pop(mq) for mq in mqs if mq in self._pulls)
+        await self.calls.finish(leaving)
+        for queue in leaving:
+            # Another member may have consumed it meanwhile, and have stored more.
+            self._offsets.doubt(queue.mq)
+
+    async def seek(self, mq: MessageQueue, find: Callable[[StartOffsets], Awaitable[int]]) -> int:
+        """Continue a queue at the offset that `find` returns, and return it. Running batches no longer count.
+
+        Raises RefusedError for a queue that is not held, and RmqctlError if the broker does not answer.
+        """
+        queue = self._require(mq)
+        try:
+            await self.make_sure(queue)
+            offset = await find(self.starts)
+        except RmqctlError as error:
+            raise error.reworded(f"{mq} was not moved: {error.sentence}") from error
+        if self._require(mq) is not queue:
+            raise RefusedError(f"{mq} was given up and taken again meanwhile.")
+        queue.drop()
+        self._pulls.pop(mq).cancel()
+        self.forget_duplicates(mq)
+        self._offsets.update(mq, offset, increase_only=False)
+        self._begin(mq, offset, is_paused=queue.is_paused)
+        # It was not taken again: a reset that waits for that must not be confirmed.
+        self.queues[mq].taken_at_ms = queue.taken_at_ms
+        for failure in await self.persist([mq]):
+            raise failure.error.reworded(
+                f"{mq} continues at {offset}, but this is not stored: {failure.error.sentence}"
+            )
+        return offset
 
     async def drop(self, mq: MessageQueue) -> bool:
         """See rebalance.Owner."""
@@ -216,14 +276,16 @@ class AssignedQueues:
         if queue is None:
             return True
         queue.drop()
-        pulling = self._pulls.pop(mq, None)
-        if pulling is not None:
-            await stop_tasks([pulling])
+        await stop_tasks([self._pulls.pop(mq)] if mq in self._pulls else [])
         await self.persist([mq])
         self._let_go(queue)
         return True
 
     # For pull_queue()
+
+    def is_paused(self, process_queue: ProcessQueue) -> bool:
+        """See pulling.Owner."""
+        return self._suspended_count > 0 or process_queue.is_paused
 
     def subscription(self, topic: str) -> Subscription | None:
         """See pulling.Owner."""
@@ -250,18 +312,8 @@ class AssignedQueues:
     def pulled(self, process_queue: ProcessQueue, pulled: PullBatch) -> None:
         """See pulling.Owner."""
         messages, mq = pulled.messages, process_queue.mq
-        if self._problems.has_open:
-            name, place = mq.broker_name, _place(mq)
-            self._problems.works(ConsumerWarning.PULL, name, f"Pulling from {name} works again")
-            self._problems.works(ConsumerWarning.PULL, place, f"Pulling {place} works again")
-        for fault in pulled.faults:
-            self._problems(ConsumerWarning.UNREADABLE, f"{mq}:{fault}")
-        back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
-        if back_to < pulled.asked_offset:
-            self._problems(
-                ConsumerWarning.OFFSET,
-                f"{mq}: the broker moved back from {pulled.asked_offset} to {back_to}.",
-            )
+        process_queue.answered_at_ms, process_queue.end_offset = self.client.clock.now_ms(), pulled.max_offset
+        if report_pulled(self._problems, mq, pulled):
             self.forget_duplicates(mq)
         if not messages:
             offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
@@ -313,10 +365,7 @@ class AssignedQueues:
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         """See pulling.Owner."""
-        if isinstance(error, UnreachableError):
-            self._problems(ConsumerWarning.PULL, f"Cannot pull from {mq.broker_name}: {error.sentence}", mq.broker_name)
-        else:
-            self._problems(ConsumerWarning.PULL, f"Cannot pull {mq}: {error.sentence}", _place(mq))
+        report_pull_failed(self._problems, mq, error)
         if isinstance(error, UnreachableError) or (isinstance(error, BrokerError) and error.code in _UNKNOWN_HERE):
             await self._membership.tell(mq.broker_name)
 
@@ -337,6 +386,7 @@ class AssignedQueues:
         if self.queues.get(process_queue.mq) is process_queue:
             del self.queues[process_queue.mq]
             self._offsets.forget(process_queue.mq)
+            self.calls.lose(process_queue.mq)
         left = process_queue.unacked()
         if self._is_ending and left is not None:
             self._left[process_queue.mq] = left

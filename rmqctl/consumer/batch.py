@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
+from typing import Literal
 
 from msgspec import Struct
 
@@ -57,6 +58,6 @@ class Batch(Struct, eq=False):
         return self.process_queue.mq
 
 
-# A plain function or a coroutine function. None and exceptions mean RECONSUME_LATER, as in Java.
-Answer = ConsumeStatus | None
+Answer = ConsumeStatus | Literal["CONSUME_SUCCESS", "RECONSUME_LATER"] | None
 Listener = Callable[[Sequence[StoredMessage], Batch], "Answer | Awaitable[Answer]"]
+"""A plain function or a coroutine function. None and exceptions mean RECONSUME_LATER, as in Java."""

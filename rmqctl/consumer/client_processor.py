@@ -63,9 +63,9 @@ class ControlledConsumer(Protocol):
         """Return the first message in flight of each queue whose listener is processing it now."""
 
     def suspend(self) -> None:
-        """Stop pulling until resume() has been called as often as this method."""
+        """Stop pulling until unsuspend() has been called as often as this method."""
 
-    def resume(self) -> None:
+    def unsuspend(self) -> None:
         """Undo one suspend()."""
 
     async def drop(self, mq: MessageQueue) -> bool:
@@ -165,7 +165,7 @@ class ClientProcessor:
                     self._report(f"A reset of {topic} was not stored: {failure.what}: {failure.error.sentence}")
                 await asyncio.gather(*(self._let_go(consumer, mq) for mq in mine))
             finally:
-                consumer.resume()
+                consumer.unsuspend()
                 consumer.rebalance_soon()
         done = ", ".join(f"{mq.broker_name}:{mq.queue_id} to {targets[mq]}" for mq in sorted(mine))
         self._report(f"A broker reset {topic}: {done or 'this member holds none of the queues'}.")

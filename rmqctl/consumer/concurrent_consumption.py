@@ -118,10 +118,23 @@ class ConcurrentConsumption:
 
     def _admit(self, batch: Batch, now_s: float) -> Admission:
         """Decide whether a worker starts a batch."""
+        # Before the look at is_leaving: after setting that, the queue waits until nothing is in work.
+        batch.process_queue.in_work.add(batch)
+        admission = self._judge(batch, now_s)
+        if admission is Admission.START:
+            self.expiry.started(batch, now_s)
+        else:
+            batch.process_queue.in_work.discard(batch)
+        return admission
+
+    def _judge(self, batch: Batch, now_s: float) -> Admission:
         process_queue = batch.process_queue
         if process_queue.dropped:
             return Admission.LEAVE
-        if process_queue.is_on_hold or self._is_stalled(now_s):
+        if process_queue.is_leaving:
+            batch.is_left_alone = True
+            return Admission.LEAVE
+        if process_queue.is_on_hold or process_queue.is_paused or self._is_stalled(now_s):
             self._kept.append(batch)
             return Admission.LATER
         if self._limit is not None:
@@ -133,7 +146,6 @@ class ConcurrentConsumption:
             if admission is not Admission.START:
                 batch.is_left_alone = admission is Admission.LEAVE
                 return admission
-        self.expiry.started(batch, now_s)
         return Admission.START
 
     def release(self) -> None:
@@ -151,9 +163,11 @@ class ConcurrentConsumption:
 
     def _is_free(self, batch: Batch) -> bool:
         """Return whether a kept batch would not be kept again."""
-        if batch.process_queue.dropped:
+        process_queue = batch.process_queue
+        if process_queue.dropped or process_queue.is_leaving:
             return True  # it settles, unconsumed
-        return not batch.process_queue.is_on_hold and (self._limit is None or self._limit.has_room_for(batch))
+        is_held = process_queue.is_on_hold or process_queue.is_paused
+        return not is_held and (self._limit is None or self._limit.has_room_for(batch))
 
     def _settle_all(self, batches: list[Batch]) -> None:
         try:
@@ -176,6 +190,7 @@ class ConcurrentConsumption:
         now_ms, timeout_s, success = self._clock.now_ms(), self.expiry.timeout_s, ConsumeStatus.CONSUME_SUCCESS
         for batch in batches:
             process_queue = batch.process_queue
+            process_queue.in_work.discard(batch)
             if process_queue.dropped or batch.is_left_alone:
                 continue
             if batch.is_expired:
@@ -228,6 +243,7 @@ class ConcurrentConsumption:
         self._start(rest, batch.delay_level)
 
     def _succeed(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        process_queue.succeeded_at_ms = self._clock.now_ms()
         self._remove(process_queue, messages)
         self._on_success(process_queue.mq, messages)
         if self._limit is not None:
@@ -315,6 +331,7 @@ class ConcurrentConsumption:
     def _send_back_expired(self, batch: Batch) -> None:
         """Send back a batch that took too long, and acknowledge it: a late result is ignored."""
         batch.is_expired = True
+        batch.process_queue.in_work.discard(batch)
         self._open_count -= 1
         self._watcher.expired(batch)
         rest = Batch(batch.process_queue, list(batch.messages), EXPIRED_LEVEL)
@@ -332,7 +349,9 @@ class ConcurrentConsumption:
         )  # fmt: skip
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        batch.process_queue.in_work.add(task)
+        for tasks in (self._running, batch.process_queue.in_work):
+            task.add_done_callback(tasks.discard)
 
 
 def split(batch: Batch, *, ack_index_on_failure: bool) -> tuple[list[StoredMessage], list[StoredMessage]]:

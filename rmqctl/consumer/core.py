@@ -35,6 +35,7 @@ from .client_processor import ClientProcessor
 from .concurrent_consumption import ConcurrentConsumption
 from .count_limit import CountLimit
 from .counters import Counters
+from .health import ConsumerHealth, look_at
 from .loop_watch import LoopWatch
 from .membership import Membership, own_client_id
 from .message_skipper import MessageSkipper
@@ -42,6 +43,7 @@ from .offsets.local import LocalOffsets, local_offsets_path
 from .offsets.store import BrokerOffsets, OffsetStore
 from .process_queue import ProcessQueue, UnackedMessages
 from .rebalance import Rebalance
+from .rebalance_listener import RebalanceListener
 from .reports.consume_reporter import ConsumeReporter
 from .reports.problems import Problems, Tell
 from .retry_guard import RetryGuard
@@ -66,7 +68,7 @@ class ConsumerCore:
     def __init__(
         self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
         strategy: Strategy, *, report: Tell = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
-        limit: CountLimit | None = None,
+        limit: CountLimit | None = None, rebalance_listener: RebalanceListener | None = None,
     ) -> None:  # fmt: skip
         require_valid(settings)
         require_new_name(settings.group)
@@ -97,7 +99,7 @@ class ConsumerCore:
         self.holding = AssignedQueues(
             client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
             counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, problems),
-            problems=problems, broke=self._telling.broke,
+            problems=problems, broke=self._telling.broke, listener=rebalance_listener,
         )  # fmt: skip
         self.rebalance = Rebalance(
             client, settings, self.membership, self.routes, strategy.allocate, self.holding,
@@ -237,6 +239,7 @@ class ConsumerCore:
         # Before the offsets are stored: a message that is sent back later would also be redelivered by the offsets.
         if self._consumption is not None:
             await self._consumption.aclose()
+        await self.holding.revoke_all()
         self.unstored = await self.holding.persist()
         await self.membership.leave()
         self.client.server_requests.leave(self.settings.group)
@@ -269,6 +272,13 @@ class ConsumerCore:
         if self._consumption is not None:
             self._consumption.expiry.set_timeout(seconds)
 
+    def health(self) -> ConsumerHealth:
+        """Return how the consumer is. Any thread may call it."""
+        return look_at(
+            self.client_id, self.membership, self.rebalance, self.holding, offsets=self.offsets, heads=self.heads(),
+            problems=self.problems.open(),
+        )  # fmt: skip
+
     def unfinished(self) -> list[UnackedMessages]:
         """Return the pulled messages that are not acknowledged, by queue."""
         return self.holding.unfinished()
@@ -283,15 +293,15 @@ class ConsumerCore:
             if any(message.queue_offset == first for message in each.batch.messages)
         }
 
+    # For ClientProcessor
+
     def suspend(self) -> None:
-        """Stop pulling until resume() has been called as often as this method."""
+        """See control.Controlled."""
         self.holding.suspend()
 
-    def resume(self) -> None:
-        """Undo one suspend()."""
-        self.holding.resume()
-
-    # For ClientProcessor
+    def unsuspend(self) -> None:
+        """See control.Controlled."""
+        self.holding.unsuspend()
 
     @property
     def started_at_ms(self) -> int:

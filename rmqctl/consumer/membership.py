@@ -42,14 +42,15 @@ def own_client_id(settings: ConsumerSettings) -> str:
 class HeartbeatAnswer(Struct, frozen=True):
     """The last answer of a broker's replica to a heartbeat.
 
-    `at_ms` is when it last accepted one, None for never; `error` is why it did not accept the newest; `version` is its
-    MQVersion ordinal.
+    `at_ms` is when it last accepted one, None for never; `at_s` is the same by the monotonic clock. `error` is why it
+    did not accept the newest; `version` is its MQVersion ordinal.
     """
 
     broker_name: str
     broker_id: int
     address: str
     at_ms: int | None = None
+    at_s: float | None = None
     error: RmqctlError | None = None
     version: int | None = None
 
@@ -186,7 +187,7 @@ class Membership:
 
     def heard(self) -> list[HeartbeatAnswer]:
         """Return the last answer of each replica of each broker."""
-        return [line.heard for line in self._lines.values()]
+        return [line.heard for line in list(self._lines.values())]
 
     async def leave(self) -> list[HeartbeatAnswer]:
         """Leave the group at all brokers that accepted a heartbeat; return those where that failed.
@@ -225,8 +226,8 @@ class Membership:
         async with line.lock:
             if line.sent_number >= wanted or self._has_left:
                 return
-            sending = self._wanted
-            line.tried_at_s = self._client.clock.monotonic_s()
+            sending, clock = self._wanted, self._client.clock
+            line.tried_at_s = clock.monotonic_s()
             command = consumer_requests.heartbeat(
                 self.client_id, self._settings.group, self._subscriptions.values(),
                 message_model=self._settings.message_model, consume_from=self._settings.consume_from,
@@ -242,7 +243,9 @@ class Membership:
                     line.is_tried_again = True
                     self._spawn(self._tell_until_heard(line))
             else:
-                line.heard = replace(line.heard, at_ms=self._client.clock.now_ms(), error=None, version=answer.version)
+                line.heard = replace(
+                    line.heard, at_ms=clock.now_ms(), at_s=clock.monotonic_s(), error=None, version=answer.version
+                )
                 words = f"{line.heard.broker_name} accepts this member again"
                 self._problems.works(ConsumerWarning.HEARTBEAT, line.heard.address, words)
             line.sent_number = sending

@@ -37,7 +37,7 @@ class UnackedMessages(Struct, frozen=True):
 
 
 class ProcessQueue:
-    """The messages of one queue in flight (ProcessQueue). Thread-safe are only `has`, `dropped` and `is_on_hold`.
+    """The messages of one queue in flight (ProcessQueue). Thread-safe are `has`, `in_work` and the flags.
 
     Messages are distinguished by identity, not by offset: where an offset arrives twice, the queue waits for both.
     Await `room` for the next removal. The callers that pull and consume set `last_pull_at_ms` and `last_consume_at_ms`;
@@ -45,7 +45,11 @@ class ProcessQueue:
     where the next pull starts.
 
     `is_doubtful`: another member may have consumed it; that is checked before the next pull. `is_on_hold`: also before
-    pulled messages are consumed, because this process was stopped.
+    pulled messages are consumed, because this process was stopped. `is_paused`: its messages wait. `is_leaving`: they
+    are left to another member. `in_work` are the batches that the listener has or that are being sent back.
+
+    `answered_at_ms` is when a pull was answered, and `end_offset` the end of the queue then; `succeeded_at_ms` is when
+    the listener consumed a message. None for never.
     """
 
     def __init__(self, mq: MessageQueue, *, next_offset: int = 0, now_ms: int = 0, now_s: float = 0.0) -> None:
@@ -53,7 +57,8 @@ class ProcessQueue:
         self.size_bytes = 0
         self.max_offset_put: int | None = None
         self.next_offset = next_offset
-        self.dropped = self.is_doubtful = self.is_on_hold = False
+        self.dropped = self.is_doubtful = self.is_on_hold = self.is_paused = self.is_leaving = False
+        self.in_work: set[object] = set()
         self.checking = asyncio.Lock()
         # What was not acknowledged when it was dropped.
         self.left: UnackedMessages | None = None
@@ -62,6 +67,9 @@ class ProcessQueue:
         self.last_pull_at_ms = now_ms
         self.last_pull_s = now_s
         self.last_consume_at_ms = now_ms
+        self.answered_at_ms: int | None = None
+        self.end_offset: int | None = None
+        self.succeeded_at_ms: int | None = None
         # The stored size of each message that is not done, in the order of their offsets.
         self._sizes: dict[StoredMessage, int] = {}
         # The messages of each put(), done or not, and how many were put before; from the first open one on. To search

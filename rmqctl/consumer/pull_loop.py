@@ -45,9 +45,8 @@ class PullOwner(Protocol):
     settings: ConsumerSettings
     is_running: bool
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether pulling is paused."""
+    def is_paused(self, process_queue: ProcessQueue) -> bool:
+        """Return whether a queue is paused."""
 
     def subscription(self, topic: str) -> Subscription | None:
         """Return the subscription to a topic, in the version that brokers know."""
@@ -101,7 +100,7 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
         if not owner.is_running:
             await pause(clock, settings.not_running_s)
             continue
-        if owner.is_paused:
+        if owner.is_paused(process_queue):
             await pause(clock, settings.paused_s)
             continue
         if owner.hold(process_queue) is not None:
@@ -133,6 +132,8 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
             continue
         if _is_over(process_queue):
             return
+        if owner.is_paused(process_queue):
+            continue  # it was paused meanwhile, and these messages are pulled again later
         if answer.code == ResponseCode.FLOW_CONTROL:
             await pause(clock, settings.broker_busy_s)
             continue

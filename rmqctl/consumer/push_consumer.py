@@ -15,21 +15,23 @@ from rmqctl.errors import UsageError
 from rmqctl.model.consumption import ConsumerCounts, ConsumerWarning
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import Subscription
+from rmqctl.model.queue import MessageQueue
 from rmqctl.net.stop_signals import on_stop_signals
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy
 
 from .batch import Listener
 from .core import ConsumerCore
+from .health import ConsumerHealth
+from .offsets.start_words import start_words
 from .process_queue import UnackedMessages
+from .rebalance_listener import RebalanceListener
 from .reports.failures import describe_unacked
 from .reports.log import LOG, log_problems
 from .reports.problems import Tell
 from .rules.strategies import member_strategy
 from .rules.subscriptions import parse_subscriptions
 from .settings import ConsumerSettings
-
-_DRAIN_S = 25.0
 
 
 class PushConsumer:
@@ -43,15 +45,17 @@ class PushConsumer:
     runs in threads, a coroutine function in the event loop. None and exceptions mean RECONSUME_LATER, as in Java.
 
     `report` receives each Problem when it begins, once a minute while it lasts, and when it is over; by default, they
-    are logged. Another thread calls it for a blocked event loop. `skip` is called for each message before it is
-    consumed; one for which it returns True is acknowledged unread. `drain_s` limits the time to consume pulled messages
-    at the end. Raises UsageError for arguments that are invalid or out of range.
+    are logged. Another thread calls it for a blocked event loop. `rebalance_listener` is called when queues are taken
+    and given up. `skip` is called for each message before it is consumed; one for which it returns True is acknowledged
+    unread. `drain_s` limits the time to consume pulled messages at the end. Raises UsageError for arguments that are
+    invalid or out of range.
     """
 
     def __init__(
         self, client: Client | str | Sequence[str], *, group: str, topics: str | Iterable[str | Subscription],
         listener: Listener, settings: ConsumerSettings | None = None, strategy: Strategy | str = "averagely",
-        report: Tell | None = None, skip: Callable[[StoredMessage], bool] | None = None, drain_s: float = _DRAIN_S,
+        rebalance_listener: RebalanceListener | None = None, report: Tell | None = None,
+        skip: Callable[[StoredMessage], bool] | None = None, drain_s: float = 25.0,
     ) -> None:  # fmt: skip
         settings = settings or ConsumerSettings()
         if settings.group not in ("", group):
@@ -66,6 +70,7 @@ class PushConsumer:
             member_strategy(strategy) if isinstance(strategy, str) else strategy,
             report=report or log_problems(group),
             skip=skip,
+            rebalance_listener=rebalance_listener,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = asyncio.Event()
@@ -97,6 +102,8 @@ class PushConsumer:
                 await self._close()
             raise
         LOG.info("%s: joined as %s.", self.group, self.client_id)
+        for sentence in start_words(self._core.holding.starts.found, self.group):
+            LOG.info("%s: %s", self.group, sentence)
 
     async def drain(self, limit_s: float | None = None) -> list[UnackedMessages]:
         """Stop pulling, consume pulled messages, store offsets, leave the group; return unacknowledged messages.
@@ -191,6 +198,13 @@ class PushConsumer:
         """What the consumer has done since its start."""
         return self._core.counts
 
+    def health(self) -> ConsumerHealth:
+        """Return whether it is a member, when each queue was last pulled and consumed, its lag, and what is stuck.
+
+        Any thread may call it. It asks no broker.
+        """
+        return self._core.health()
+
     def unfinished(self) -> list[UnackedMessages]:
         """Return the pulled messages that are not acknowledged, by queue."""
         return self._core.unfinished()
@@ -215,10 +229,27 @@ class PushConsumer:
         """Change the time limit of batches, including running ones."""
         self._core.set_consume_timeout(seconds)
 
-    def suspend(self) -> None:
-        """Stop pulling until resume() has been called as often as this method."""
-        self._core.suspend()
+    def pause(self, *mqs: MessageQueue) -> None:
+        """Pass on no messages of these queues until resume(); without queues, of none, also of those taken later.
 
-    def resume(self) -> None:
-        """Undo one suspend()."""
-        self._core.resume()
+        Batches that the listener has end as usual. A queue that is given up is no longer paused. Any thread may call
+        it. Raises RefusedError for a queue that this member does not hold.
+        """
+        self._core.holding.pause(mqs)
+
+    def resume(self, *mqs: MessageQueue) -> None:
+        """Undo pause() for these queues; without queues, for everything. Otherwise the same as pause()."""
+        self._core.holding.resume(mqs)
+
+    async def seek(self, mq: MessageQueue, offset: int) -> int:
+        """Continue a queue at an offset, or at the nearest that its broker has, and return it.
+
+        The offset is stored. Messages that were pulled before are dropped; the results of those that the listener has
+        no longer count. Raises RefusedError for a queue that this member does not hold, and RmqctlError if its broker
+        does not answer; the error says whether the queue was moved.
+        """
+        return await self._core.holding.seek(mq, lambda starts: starts.nearest(mq, offset))
+
+    async def seek_to_time(self, mq: MessageQueue, at_ms: int) -> int:
+        """Continue a queue at the first message that was stored at a time, epoch ms, or later. See seek()."""
+        return await self._core.holding.seek(mq, lambda starts: starts.at(mq, at_ms))

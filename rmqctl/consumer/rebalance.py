@@ -64,6 +64,12 @@ class RebalanceOwner(Protocol):
     async def take(self, mq: MessageQueue) -> bool:
         """Take a queue; return False or raise RmqctlError if it cannot be taken now."""
 
+    def announce(self) -> None:
+        """Have taken queues prepared by the application."""
+
+    async def revoke(self, mqs: Sequence[MessageQueue]) -> None:
+        """Have queues finished that are given up next."""
+
     async def drop(self, mq: MessageQueue) -> bool:
         """Give up a queue; return False or raise RmqctlError if it cannot be given up yet."""
 
@@ -185,7 +191,7 @@ class Rebalance:
                 del known[topic]
         self._report_old_routes()
         before = dict(self.outcomes)
-        leftovers, stuck = await self._each(find_unsubscribed(self._owner.held(), topics), self._owner.drop)
+        leftovers, stuck = await self._drop(find_unsubscribed(self._owner.held(), topics))
         changed = await asyncio.gather(*map(self._balance, topics))
         self._report_kept(before)
         if leftovers or any(changed):
@@ -199,8 +205,9 @@ class Rebalance:
         held = {mq: idle_s for mq, idle_s in self._owner.held().items() if mq.topic == topic}
         expired = frozenset(mq for mq, idle_s in held.items() if idle_s > self._settings.pull_expired_s)
         moves = compute_moves(held, outcome.share, expired)
-        dropped, stuck = await self._each(moves.drop, self._owner.drop)
+        dropped, stuck = await self._drop(moves.drop)
         taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
+        self._owner.announce()
         self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
         self._report_refused(self.outcomes[topic])
         return bool(dropped or taken)
@@ -261,6 +268,10 @@ class Rebalance:
             self._problems(ConsumerWarning.TAKE, f"Cannot take or give up {where} yet: {reason}", topic)
         if outcome.is_settled:
             self._problems.works(ConsumerWarning.TAKE, topic, f"All queues of {topic} can be taken or given up")
+
+    async def _drop(self, queues: Sequence[MessageQueue]) -> tuple[list[MessageQueue], dict[MessageQueue, str]]:
+        await self._owner.revoke(queues)
+        return await self._each(queues, self._owner.drop)
 
     async def _each(
         self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]

@@ -77,5 +77,6 @@ class ConsumerWarning(StrEnum):
     LOOP_BLOCKED = "LOOP_BLOCKED"
     STOOD_STILL = "STOOD_STILL"
     TAKE = "TAKE"
+    REBALANCE = "REBALANCE"
     BUG = "BUG"
     LEFT = "LEFT"

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import socket
 import ssl
-import threading
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
@@ -14,6 +13,7 @@ from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
 from .address import parse_address
 from .clock import Clock, wait_for
+from .daemon_threads import call_in_thread
 from .file_limit import OUT_OF_FILES, OUT_OF_FILES_HINT, out_of_files
 from .tls import TlsFacts, explain_tls_error, read_facts
 
@@ -275,39 +275,19 @@ async def _connect_first(addresses: Sequence[str], port: int) -> socket.socket:
 async def resolve(host: str, port: int) -> list[str]:
     """Return a host's addresses. Raises OSError, ValueError.
 
-    Names are resolved in a daemon thread: a resolver can hang for 30 s. asyncio's own executor would keep the program
-    running until it returns.
+    Names are resolved in a daemon thread: a resolver can hang for 30 s.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         return [str(entry[4][0]) for entry in found]
     except socket.gaierror:
         pass  # a name
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
 
-    def settle(found: list[str] | Exception) -> None:
-        if answer.done():
-            return
-        if isinstance(found, Exception):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
+    def look_up() -> list[str]:
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
-    def look_up() -> None:
-        found: list[str] | Exception
-        try:
-            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-        except (OSError, ValueError) as error:
-            found = error
-        try:
-            loop.call_soon_threadsafe(settle, found)
-        except RuntimeError:
-            pass  # the loop has ended meanwhile
-
-    threading.Thread(target=look_up, daemon=True).start()
-    return await answer
+    return await call_in_thread(look_up)
 
 
 _REASONS = {

@@ -3,9 +3,9 @@
 from rmqctl.producer import Producer
 
 async with Producer("127.0.0.1:9876") as producer:
-await producer.send("orders", b"...", keys=["42"], tag="created")
-await producer.send("orders", b"...", sharding_key="customer-7")
-await producer.send("orders", b"...", delay_ms=60_000)
+    await producer.send("orders", b"...", keys=["42"], tag="created")
+    await producer.send("orders", b"...", sharding_key="customer-7")
+    await producer.send("orders", b"...", delay_ms=60_000)
 """
 
 from __future__ import annotations

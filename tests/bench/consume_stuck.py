@@ -13,7 +13,8 @@ import threading
 from collections.abc import Sequence
 
 from rmqctl.client.core import Client
-from rmqctl.consumer import Batch, ConsumeFromWhere, ConsumerCore, ConsumerSettings, ConsumeStatus
+from rmqctl.consumer import Batch, ConsumeFromWhere, ConsumerSettings, ConsumeStatus
+from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import find_strategy

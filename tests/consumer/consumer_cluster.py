@@ -12,6 +12,7 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.core import ConsumerCore
+from rmqctl.consumer.rebalance_listener import RebalanceListener
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
@@ -86,7 +87,8 @@ class Cluster:
 
     def consumer(
         self, listener: Callable[..., Any], *, topics: Sequence[Subscription] = (),
-        skip: Callable[[StoredMessage], bool] | None = None, **settings: Any,
+        skip: Callable[[StoredMessage], bool] | None = None, rebalance_listener: RebalanceListener | None = None,
+        **settings: Any,
     ) -> ConsumerCore:  # fmt: skip
         client = Client(
             [self.sandbox.addr], timeout_s=9, clock=self.clock, connect=self._connect, open_ended=True
@@ -95,7 +97,7 @@ class Cluster:
         consumer = ConsumerCore(
             client, ConsumerSettings(**settings), topics or [make_subscription(TOPIC)], listener,
             find_strategy("averagely", Options()), report=lambda problem: self.reports.append(problem.sentence),
-            skip=skip,
+            skip=skip, rebalance_listener=rebalance_listener,
         )  # fmt: skip
         self.consumers.append(consumer)
         return consumer

@@ -95,7 +95,7 @@ def test_a_paused_consumer_pulls_nothing_new_and_keeps_its_queues() -> None:
         await cluster.passes(200, step_s=1)
         assert (seen.bodies, len(consumer.holding.held())) == ([], 2)
         assert await cluster.members() == [consumer.client_id]
-        consumer.resume()
+        consumer.unsuspend()
         await cluster.passes(1.5)
         assert seen.bodies == ["a"]
 

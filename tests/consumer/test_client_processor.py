@@ -89,8 +89,8 @@ class Member:
     def suspend(self) -> None:
         self.note("suspend")
 
-    def resume(self) -> None:
-        self.note("resume")
+    def unsuspend(self) -> None:
+        self.note("unsuspend")
 
     async def drop(self, mq: MessageQueue) -> bool:
         outcome = self.stuck.get(mq, True)
@@ -183,7 +183,7 @@ async def test_a_reset_goes_in_javas_order_and_may_go_backwards() -> None:
         await on.clock.advance(0.1)
         assert sorted(on.done()[1:3]) == ["store 0=3", "store 1=900"]
         assert sorted(on.done()[3:5]) == ["drop 0", "drop 1"]
-        assert on.done()[5:] == ["resume", "rebalance"]
+        assert on.done()[5:] == ["unsuspend", "rebalance"]
         assert {at_s for at_s, _ in member.log[1:]} == {10.0}
         assert set(member.queues) == {THREE, OTHER}
         assert not left_alone.dropped
@@ -221,8 +221,8 @@ async def test_resets_go_one_after_the_other_ten_seconds_each() -> None:
         await on.reset({OTHER: 2}, topic="U")
         await on.clock.advance(30)
         assert on.member.log == [
-            (0.0, "suspend"), (10.0, "store 0=1"), (10.0, "drop 0"), (10.0, "resume"), (10.0, "rebalance"),
-            (10.0, "suspend"), (20.0, "store 0=2"), (20.0, "drop 0"), (20.0, "resume"), (20.0, "rebalance"),
+            (0.0, "suspend"), (10.0, "store 0=1"), (10.0, "drop 0"), (10.0, "unsuspend"), (10.0, "rebalance"),
+            (10.0, "suspend"), (20.0, "store 0=2"), (20.0, "drop 0"), (20.0, "unsuspend"), (20.0, "rebalance"),
         ]  # fmt: skip
 
 
@@ -265,14 +265,14 @@ async def test_a_reset_does_not_leave_the_consumer_suspended(ends: str) -> None:
         if ends == "connection":
             await on.broker.drop()
             await on.clock.advance(10)
-            assert on.done() == ["suspend", "store 0=3", "drop 0", "resume", "rebalance"]
+            assert on.done() == ["suspend", "store 0=3", "drop 0", "unsuspend", "rebalance"]
         else:
             await on.control.aclose()
-            assert on.done() == ["suspend", "resume", "rebalance"]
+            assert on.done() == ["suspend", "unsuspend", "rebalance"]
             assert on.member.offsets.read(ONE) == 50
             await on.reset({ONE: 3})
             await on.clock.advance(10)
-            assert on.done() == ["suspend", "resume", "rebalance"]
+            assert on.done() == ["suspend", "unsuspend", "rebalance"]
 
 
 async def test_a_reset_that_can_not_be_stored_is_told_and_stops_nothing() -> None:
@@ -281,7 +281,7 @@ async def test_a_reset_that_can_not_be_stored_is_told_and_stops_nothing() -> Non
         on.broker.table[Q.UPDATE_CONSUMER_OFFSET] = refused(R.SYSTEM_ERROR, "disk full")
         await on.reset({ONE: 3})
         await on.clock.advance(10)
-        assert on.done() == ["suspend", "drop 0", "resume", "rebalance"]
+        assert on.done() == ["suspend", "drop 0", "unsuspend", "rebalance"]
         assert on.reports[0].startswith("A reset of T was not stored: offset of T:0: ")
         assert "disk full" in on.reports[0]
 
@@ -293,7 +293,7 @@ async def test_a_queue_that_stays_after_its_reset_is_told_and_keeps_no_other_fro
         on.member.stuck = {ONE: UnreachableError(BROKER, "silent"), TWO: False}
         await on.reset({ONE: 3, TWO: 4, THREE: 5})
         await on.clock.advance(10)
-        assert on.done()[-2:] == ["resume", "rebalance"]
+        assert on.done()[-2:] == ["unsuspend", "rebalance"]
         assert set(on.member.queues) == {ONE, TWO}
         assert on.reports[0].startswith("Cannot give up T@broker-a:0 after")
         assert any(text.startswith("Cannot give up T@broker-a:1 yet") for text in on.reports)

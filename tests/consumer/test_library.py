@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import re
 import signal
 import sys
 import threading
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +30,7 @@ from rmqctl.consumer import (
     MessageQueue,
     Problem,
     PushConsumer,
+    RebalanceListener,
     Strategy,
     StrategyOptions,
     find_strategy,
@@ -140,6 +144,30 @@ async def test_run_ends_at_stop_which_a_listener_may_call() -> None:
         assert _stored(sandbox, "g") == {0: 2}
 
 
+async def test_queues_are_paused_and_moved_and_another_thread_may_ask_for_health() -> None:
+    mq = MessageQueue("orders", "broker-a", 0)
+    async with orders(bodies=[b"1", b"2"]) as sandbox:
+        seen = Bodies()
+        consumer = PushConsumer(sandbox.addr, group="g", topics="orders", listener=seen, settings=FIRST)
+        async with consumer:
+            await seen.until(2)
+            consumer.pause(mq)
+            assert await consumer.seek(mq, 1) == 1
+            health = await asyncio.to_thread(consumer.health)
+            of_orders = {queue.mq: (queue.offset, queue.is_paused) for queue in health.queues if queue.mq == mq}
+            assert (health.is_member, of_orders) == (True, {mq: (1, True)})
+            consumer.resume(mq)
+            await seen.until(3)
+            assert await consumer.seek_to_time(mq, 0) == 0
+            await seen.until(5)
+            consumer.pause()
+            consumer.resume()
+        assert sorted(seen.seen) == [b"1", b"1", b"2", b"2", b"2"]
+        assert not consumer.health().is_member
+        with pytest.raises(RefusedError, match="does not hold"):
+            consumer.pause(mq)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no signals to send")
 @pytest.mark.parametrize(("signals", "left"), [(1, 0), (2, 1)], ids=["drains", "leaves at once"])
 async def test_serve_ends_at_a_signal(signals: int, left: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -164,6 +192,40 @@ async def test_serve_ends_at_a_signal(signals: int, left: int, caplog: pytest.Lo
                 gate.set()
             assert len(await serving) == left
     assert ("g: 1 message not acknowledged, will be redelivered: orders@broker-a:0" in caplog.text) == bool(left)
+
+
+_EXAMPLE = Path(__file__).parents[2] / "docs" / "example_service.py"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no signals to send")
+async def test_the_example_service_serves_answers_probes_and_ends_at_a_signal() -> None:
+    given = [{"id": str(number), "customer": "c", "amount": number} for number in range(3)]
+    async with orders(bodies=[json.dumps(order).encode() for order in given]) as sandbox:
+        sandbox.brokers["broker-a"].topics.put(Topic("bills", 1, 1))
+        service = await asyncio.create_subprocess_exec(
+            sys.executable, _EXAMPLE, sandbox.addr, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            assert service.stderr is not None
+            said = ""
+            async with asyncio.timeout(_WAIT_S):
+                while not all(f"mailed {number}" in said for number in (1, 2)):
+                    line = await service.stderr.readline()
+                    assert line, said
+                    said += line.decode()
+                (probe,) = re.findall(r"http://127.0.0.1:\d+", said)
+                assert await asyncio.to_thread(lambda: urllib.request.urlopen(probe).status) == 200
+                service.send_signal(signal.SIGTERM)
+                said += (await service.stderr.read()).decode()
+                assert await service.wait() == 0, said
+        finally:
+            if service.returncode is None:
+                service.kill()
+                await service.wait()
+    assert "order 0 has no amount yet" in said
+    assert "queues orders@broker-a:0 from 0" in said
+    assert re.search(r"queues .*orders@broker-a:0 are given up", said)
+    assert "billing: left; 2 messages consumed, 1 failed." in said
 
 
 async def test_consumers_and_producers_share_a_client_and_each_is_asked_for_its_own_group() -> None:
@@ -231,6 +293,7 @@ async def test_failures_are_logged_with_their_traceback_by_default(caplog: pytes
         ({"topics": ["orders", "orders:a"]}, "twice"),
         ({"topics": ["orders:SQL92:price >"]}, "invalid SQL92"),
         ({"listener": Bodies}, "is a class"),
+        ({"rebalance_listener": RebalanceListener}, "is not a RebalanceListener"),
         ({"strategy": "sticky"}, "not supported for members"),
         ({"strategy": "averagly"}, "Unknown strategy"),
         ({"client": "127.0.0.1:x"}, "Invalid address"),

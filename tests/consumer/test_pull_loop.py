@@ -42,7 +42,7 @@ class _Owner:
         )  # fmt: skip
         self.settings = ConsumerSettings(group="G", **settings)
         self.is_running = True
-        self.is_paused = False
+        self.paused = False
         self.known: Subscription | None = make_subscription("T", "*")
         self.addresses: dict[int, str] = {0: "a:1", 1: "a-1:1"}
         self.held: FlowControl | None = None
@@ -53,6 +53,10 @@ class _Owner:
         self.doubts: list[int] = []
         self.look_count = 0
         self.is_ours: bool | RmqctlError = True
+
+    def is_paused(self, process_queue: ProcessQueue) -> bool:
+        assert process_queue.mq == MQ
+        return self.paused
 
     def subscription(self, topic: str) -> Subscription | None:
         assert topic == "T"
@@ -379,7 +383,7 @@ def test_a_slave_sends_back_to_the_master_and_so_does_its_failure() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "back", "wait_s"),
     [
-        ("is_running", False, True, 3.0), ("is_paused", True, False, 1.0), ("known", None, make_subscription("T"), 1.0),
+        ("is_running", False, True, 3.0), ("paused", True, False, 1.0), ("known", None, make_subscription("T"), 1.0),
         ("held", FlowControl.SPAN, None, 0.05),
     ],
 )  # fmt: skip

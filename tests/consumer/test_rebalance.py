@@ -67,6 +67,12 @@ class Holder:
         del self.queues[mq]
         return True
 
+    def announce(self) -> None:
+        pass
+
+    async def revoke(self, mqs: Sequence[MessageQueue]) -> None:
+        pass
+
     def ids(self, topic: str = "T", broker_name: str = "broker-a") -> list[int]:
         return sorted(mq.queue_id for mq in self.queues if mq[:2] == (topic, broker_name))
 

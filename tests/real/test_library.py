@@ -7,11 +7,20 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rmqctl.client import Client
-from rmqctl.consumer import Batch, ConsumeFromWhere, ConsumerSettings, ConsumeStatus, PushConsumer, StoredMessage
+from rmqctl.consumer import (
+    Batch,
+    ConsumeFromWhere,
+    ConsumerSettings,
+    ConsumeStatus,
+    MessageQueue,
+    PushConsumer,
+    RebalanceListener,
+    StoredMessage,
+)
 from rmqctl.producer import Producer, SendStatus, make_message
 from tests.real.harness.conditions import wait_until
 
@@ -116,3 +125,84 @@ def test_a_sharding_key_has_the_queue_that_java_chooses_and_all_kinds_of_sends_a
     asyncio.run(go())
     assert b"later" in found
     assert {key: len(where) for key, where in queues.items() if key} == {f"shard-{number}": 1 for number in range(8)}
+
+
+class _Events(RebalanceListener):
+    """What happened, in order: queues of the topic that came and went, batches that began and ended."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, MessageQueue]] = []
+        self.news = asyncio.Event()
+
+    def note(self, what: str, mqs: Iterable[MessageQueue]) -> None:
+        self.all += [(what, mq) for mq in mqs if mq.topic == "moves"]
+        self.news.set()
+
+    def of(self, mq: MessageQueue) -> list[str]:
+        return [what for what, each in self.all if each == mq]
+
+    async def assigned(self, starts: Mapping[MessageQueue, int]) -> None:
+        await asyncio.sleep(0.5)
+        self.note("assigned", starts)
+
+    async def revoked(self, mqs: Sequence[MessageQueue]) -> None:
+        self.note("revoked", mqs)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(90):
+            while not is_so():
+                self.news.clear()
+                await self.news.wait()
+
+
+def test_queues_are_prepared_finished_paused_and_moved_beside_a_java_member(cluster: Cluster) -> None:
+    cluster.create_topic("moves", queue_count=1)
+    going, staying = (MessageQueue("moves", name, 0) for name in ("broker-a", "broker-b"))
+    for mq in (going, staying):
+        cluster.java.produce("moves", 20, queue=f"{mq.broker_name}:0", prefix=f"{mq.broker_name}-")
+    bodies: list[str] = []
+
+    async def go() -> None:
+        events, gate = _Events(), asyncio.Event()
+
+        async def consume(messages: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
+            events.note("begins", [batch.mq])
+            await gate.wait()
+            bodies.extend(message.body.decode() for message in messages)
+            events.note("ends", [batch.mq])
+            return ConsumeStatus.CONSUME_SUCCESS
+
+        settings = ConsumerSettings(
+            consume_from=ConsumeFromWhere.FIRST_OFFSET, instance_name="zz", batch_size=10, revoke_wait_s=60
+        )
+        consumer = PushConsumer(
+            cluster.namesrv, group="moves", topics=["moves"], listener=consume, settings=settings,
+            rebalance_listener=events,
+        )  # fmt: skip
+        async with consumer:
+            work = ["assigned", "begins", "begins"]
+            await events.until(lambda: events.of(going) == events.of(staying) == work)
+            # Its id is smaller, so it gets the first queue, which goes once its batches have ended.
+            await asyncio.to_thread(cluster.java.consume, "0", "moves", "moves", collect=1, instance="0")
+            await asyncio.to_thread(cluster.java.wait_consumed, "0", 20)
+            assert events.of(going) == work
+            gate.set()
+            await events.until(lambda: events.of(going) == [*work, "ends", "ends", "revoked"])
+            consumer.pause(staying)
+            await asyncio.to_thread(cluster.java.produce, "moves", 5, queue="broker-b:0", prefix="late-")
+            # What was consumed here comes once more, once the queue is not paused any more.
+            assert await consumer.seek(staying, 10) == 10
+            await asyncio.sleep(20)
+            (queue,) = [queue for queue in consumer.health().queues if queue.mq.topic == "moves"]
+            assert (queue.mq, queue.is_paused, queue.offset, len(bodies)) == (staying, True, 10, 40)
+            assert consumer.health().is_member
+            consumer.resume(staying)
+            await events.until(lambda: len(bodies) == 55)
+        assert events.all[-1] == ("revoked", staying)
+
+    asyncio.run(go())
+    assert {body for body in bodies if bodies.count(body) == 2} == {f"broker-b-{number}" for number in range(10, 20)}
+    offsets = Rmqctl(cluster.namesrv).items("offset", "show", "moves")
+    assert {item["brokerName"]: item["consumerOffset"] for item in offsets if item["topic"] == "moves"} == {
+        "broker-a": 20, "broker-b": 25
+    }  # fmt: skip

@@ -12,6 +12,7 @@ from rmqctl.client.duplicates import find_duplicates
 from rmqctl.client.partial_answers import missing_brokers
 from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.count_limit import CountLimit
+from rmqctl.consumer.offsets.start_words import start_words
 from rmqctl.consumer.process_queue import UnackedMessages
 from rmqctl.consumer.reports.failures import cause_of_error, describe_unacked
 from rmqctl.errors import RmqctlError, UnreachableError
@@ -23,7 +24,7 @@ from rmqctl.net.tasks import stop_tasks
 from rmqctl.text.words import counted, listed
 
 from .caught_up import CaughtUp
-from .joining import find_group_faults, start_words
+from .joining import find_group_faults
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -116,7 +117,7 @@ class ConsumeRun:
                 self._say(f"{joined} Press Ctrl-C to leave.")
                 self._say(_clock_words(consumer.broker_time.skews()))
                 if self._is_from_given:
-                    for sentence in start_words(consumer.holding.starts.found, self._settings.group):
+                    for sentence in start_words(consumer.holding.starts.found, self._settings.group, "--from"):
                         self._warn(sentence)
                 tasks = [asyncio.ensure_future(self._watch_brokers(consumer))]
                 if self._until_caught_up:

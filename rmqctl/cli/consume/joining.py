@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from rmqctl.admin.groups.config import read_configs
 from rmqctl.errors import RmqctlError
-from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
-    from rmqctl.consumer.offsets.start import TopicStart
     from rmqctl.model.group import GroupConfig
     from rmqctl.model.route import BrokerData
-
-
-def start_words(found: Mapping[str, TopicStart], group: str) -> list[str]:
-    """Return where --from does not count, and how to move offsets instead."""
-    sentences = []
-    for topic, start in sorted(found.items()):
-        if start.stored_count:
-            which = f"{start.stored_count} of {counted(len(start.queues), 'queue')}"
-            sentences.append(
-                f"{topic}: --from does not count, because the group has offsets in {which} and continues there. "
-                f"To move offsets: rmqctl offset reset {group} --topic {topic} --to-earliest (or --to-latest ...)"
-            )
-        elif start.has_members:
-            sentences.append(
-                f"{topic}: --from does not count, because the group has other members and no offsets yet. Queues start "
-                "at their first message."
-            )
-        elif start.errors:
-            reasons = listed(f"{name}: {error.sentence}" for name, error in sorted(start.errors.items()))
-            sentences.append(f"{topic}: --from may not count: it is unknown whether the group has offsets. {reasons}")
-    return sentences
 
 
 async def find_group_faults(client: Client, brokers: Collection[BrokerData], group: str) -> tuple[set[str], set[str]]:

@@ -17,6 +17,7 @@ from rmqctl.model.group import CLUSTERING
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
+from rmqctl.protocol.command import Command
 
 from .store import OffsetStore
 
@@ -165,15 +166,25 @@ class StartOffsets:
         start = start_position(
             stored, self._settings.consume_from, is_retry_topic=self._is_retry(mq), since_ms=self._since_ms
         )
-        if isinstance(start, int):
-            return Start(start, is_chosen)
+        match start:
+            case AskMaxOffset():
+                start = await self._ask_offset(mq, headers.get_max_offset(mq.topic, mq.queue_id))
+            case AskOffsetAt(at_ms):
+                start = await self._ask_offset(mq, headers.search_offset(mq.topic, mq.queue_id, at_ms))
+        return Start(position_from_answer(start), is_chosen)
+
+    async def nearest(self, mq: MessageQueue, offset: int) -> int:
+        """Return the offset of a queue that is nearest to a given one. Raises RmqctlError."""
+        first = await self._ask_offset(mq, headers.get_min_offset(mq.topic, mq.queue_id))
+        end = await self._ask_offset(mq, headers.get_max_offset(mq.topic, mq.queue_id))
+        return min(max(offset, first), end)
+
+    async def at(self, mq: MessageQueue, at_ms: int) -> int:
+        """Return the offset of the first message of a queue that was stored at a time, or later. Raises RmqctlError."""
+        return position_from_answer(await self._ask_offset(mq, headers.search_offset(mq.topic, mq.queue_id, at_ms)))
+
+    async def _ask_offset(self, mq: MessageQueue, request: Command) -> int:
         address = self._routes.address(mq.broker_name)
         if address is None:
             raise UnreachableError(mq.broker_name, "no route has an address of its master")
-        match start:
-            case AskMaxOffset():
-                request = headers.get_max_offset(mq.topic, mq.queue_id)
-            case AskOffsetAt(at_ms):
-                request = headers.search_offset(mq.topic, mq.queue_id, at_ms)
-        answer = await self._client.ask(address, request)
-        return Start(position_from_answer(headers.int_field(answer, "offset")), is_chosen)
+        return headers.int_field(await self._client.ask(address, request), "offset")

@@ -102,6 +102,11 @@ class Problems:
         """Whether works() has something to do."""
         return bool(self._records)
 
+    def open(self) -> list[str]:
+        """Return the last sentence of each problem that lasts, or that occurred in the last minutes."""
+        with self._lock:
+            return [record.sentence for record in self._records.values() if record.works_s is None]
+
     def works(self, kind: ConsumerWarning, place: str, sentence: str) -> None:
         """Note that it works there; `sentence`, without its full stop, says so once it has worked for a while."""
         if not self._records:
