@@ -178,7 +178,7 @@ class AssignedQueues:
         self.look()
         failures = await self._offsets.persist(mqs)
         # Nothing is stored of a queue without an offset in memory.
-        asked = [mq for mq in (self.queues if mqs is None else mqs) if self._offsets.read(mq) is not None]
+        asked = (mq for mq in (self.queues if mqs is None else mqs) if self._offsets.read(mq) is not None)
         report_stored(self._problems, asked, failures)
         return failures
 
@@ -229,7 +229,7 @@ class AssignedQueues:
 
     def announce(self) -> None:
         """See rebalance.Owner."""
-        self.calls.announce({mq: queue.next_offset for mq, queue in self.queues.items()})
+        self.calls.announce(self.queues)
 
     async def revoke(self, mqs: Sequence[MessageQueue]) -> None:
         """See rebalance.Owner. Without a rebalance listener, nothing is waited for, as in Java."""

@@ -118,20 +118,22 @@ class ConcurrentConsumption:
 
     def _admit(self, batch: Batch, now_s: float) -> Admission:
         """Decide whether a worker starts a batch."""
-        # Before the look at is_leaving: after setting that, the queue waits until nothing is in work.
-        batch.process_queue.in_work.add(batch)
         admission = self._judge(batch, now_s)
-        if admission is Admission.START:
-            self.expiry.started(batch, now_s)
-        else:
-            batch.process_queue.in_work.discard(batch)
+        if admission is not Admission.START:
+            return admission
+        process_queue = batch.process_queue
+        process_queue.in_work.add(batch)
+        # A queue that was given up since the first look may not have waited for this batch.
+        if process_queue.is_leaving:
+            process_queue.in_work.discard(batch)
+            batch.is_left_alone = True
+            return Admission.LEAVE
+        self.expiry.started(batch, now_s)
         return admission
 
     def _judge(self, batch: Batch, now_s: float) -> Admission:
         process_queue = batch.process_queue
-        if process_queue.dropped:
-            return Admission.LEAVE
-        if process_queue.is_leaving:
+        if process_queue.dropped or process_queue.is_leaving:
             batch.is_left_alone = True
             return Admission.LEAVE
         if process_queue.is_on_hold or process_queue.is_paused or self._is_stalled(now_s):

@@ -91,9 +91,9 @@ class RebalanceCalls:
         if self._listener is not None:
             self._waiting[mq] = object()
 
-    def announce(self, starts: Mapping[MessageQueue, int]) -> None:
-        """Call assigned() for those of these queues that it has not been called for."""
-        new = {mq: offset for mq, offset in starts.items() if mq in self._waiting and mq not in self._announced}
+    def announce(self, held: Mapping[MessageQueue, ProcessQueue]) -> None:
+        """Call assigned() for taken queues that it has not been called for."""
+        new = {mq: held[mq].next_offset for mq in self._waiting if mq not in self._announced}
         if new:
             self._announced.update(new)
             self._start(self._assign(new, {mq: self._waiting[mq] for mq in new}))

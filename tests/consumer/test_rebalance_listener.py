@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rmqctl.consumer.core import ConsumerCore
+from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.rebalance_listener import RebalanceCalls, RebalanceListener
 from rmqctl.consumer.reports.problems import Problem, Problems
 from rmqctl.consumer.settings import ConsumerSettings
@@ -61,6 +62,10 @@ async def _joins(cluster: Cluster) -> Peer:
     peer = await Peer.of_broker(cluster.sandbox)
     await peer.heartbeat("0", consumer_data(GROUP, subscription(TOPIC)))
     return peer
+
+
+def _held(starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, ProcessQueue]:
+    return {mq: ProcessQueue(mq, next_offset=offset) for mq, offset in starts.items()}
 
 
 async def _started(cluster: Cluster, seen: Seen, notes: Notes, **settings: Any) -> ConsumerCore:
@@ -161,17 +166,17 @@ async def test_each_queue_that_is_assigned_is_revoked_or_lost_in_order_and_plain
     calls = RebalanceCalls(Plain(), ConsumerSettings(revoke_wait_s=60), clock, Problems(told.append, clock))
     for mq in (MQ, OTHER):
         calls.took(mq)
-    calls.announce({MQ: 5, OTHER: 6})
-    calls.announce({MQ: 5, OTHER: 6})
+    calls.announce(_held({MQ: 5, OTHER: 6}))
+    calls.announce(_held({MQ: 5, OTHER: 6}))
     for mq in (OTHER, MQ):
         calls.lose(mq)
     calls.took(MQ)
     # It is taken again before the first call has returned, and waits for its own.
-    calls.announce({MQ: 5})
+    calls.announce(_held({MQ: 5}))
     await calls.revoke([MQ])
     calls.took(OTHER)
     assert calls.is_waiting(OTHER)
-    calls.announce({OTHER: 0})
+    calls.announce(_held({OTHER: 0}))
     await calls.revoke([OTHER, MQ])
     assert called == [
         ("assigned", [MQ, OTHER]), ("revoked", [MQ, OTHER]), ("assigned", [MQ]), ("revoked", [MQ]),
@@ -182,7 +187,7 @@ async def test_each_queue_that_is_assigned_is_revoked_or_lost_in_order_and_plain
     assert failed == {f"{name}() of the rebalance listener failed (SystemExit" for name in ("lost", "revoked")}
     # A call that runs at the end is waited for.
     calls.took(MQ)
-    calls.announce({MQ: 0})
+    calls.announce(_held({MQ: 0}))
     await asyncio.sleep(0)
     calls.lose(MQ)
     await asyncio.sleep(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Self
 
 from rmqctl.net.stream import Stream
 from rmqctl.protocol.codes import RequestCode, ResponseCode
@@ -39,12 +39,12 @@ class Peer:
         self._reading = asyncio.ensure_future(self._read())
 
     @classmethod
-    async def of_broker(cls, sandbox: Sandbox, name: str = "broker-a", **options: Any) -> Peer:
+    async def of_broker(cls, sandbox: Sandbox, name: str = "broker-a", **options: Any) -> Self:
         """Connect to a broker."""
         return cls(await sandbox.connect(sandbox.brokers[name].address), **options)
 
     @classmethod
-    async def of_name_server(cls, sandbox: Sandbox, **options: Any) -> Peer:
+    async def of_name_server(cls, sandbox: Sandbox, **options: Any) -> Self:
         """Connect to the name server."""
         return cls(await sandbox.connect(sandbox.addr), **options)
 
