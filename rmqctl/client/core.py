@@ -21,6 +21,7 @@ from rmqctl.errors import (
     RemoteProtocolError,
     RmqctlError,
     UnreachableError,
+    UsageError,
 )
 from rmqctl.model.cluster_memory import Expectation, Sightings
 from rmqctl.model.route import BrokerData, ClusterInfo, TopicRoute
@@ -85,8 +86,7 @@ class Client:
     ) -> None:  # fmt: skip
         self.clock = clock or SystemClock()
         self.deadline = Deadline(self.clock, timeout_s, open_ended=open_ended)
-        listed = name_servers if isinstance(name_servers, str) else ";".join(name_servers)
-        self.name_servers = parse_name_servers(listed)
+        self.name_servers = parse_name_servers(_listed(name_servers))
         self.name_server_views = NameServers(self.clock)
         self.expectation = expectation or Expectation()
         self.sightings = Sightings()
@@ -378,3 +378,11 @@ class Client:
                 return None
             raise
         return bodies.decode_route(topic, response.body)
+
+
+def _listed(name_servers: object) -> str:
+    if isinstance(name_servers, str):
+        return name_servers
+    if not isinstance(name_servers, Sequence) or not all(isinstance(each, str) for each in name_servers):
+        raise UsageError(f"Invalid name servers {name_servers!r}: use a text like 10.0.0.5:9876;10.0.0.6:9876.")
+    return ";".join(name_servers)

@@ -49,7 +49,7 @@ from .reports.problems import Problems, Tell
 from .retry_guard import RetryGuard
 from .routes import Routes
 from .send_back import SendBackRequests
-from .settings import ConsumerSettings, require_valid
+from .settings import ConsumerSettings, valid_settings
 from .workers import find_fault
 
 _DRAIN_LOOK_S = 0.05
@@ -70,7 +70,7 @@ class ConsumerCore:
         strategy: Strategy, *, report: Tell = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
         limit: CountLimit | None = None, rebalance_listener: RebalanceListener | None = None,
     ) -> None:  # fmt: skip
-        require_valid(settings)
+        settings = valid_settings(settings)
         require_new_name(settings.group)
         fault = find_fault(listener)
         if fault is not None:

@@ -53,7 +53,11 @@ class MessageSkipper:
             messages = self._without(messages, behind, unwanted, topic, f"further than {end} from the end of the queue")
         if self._seen is not None:
             messages = self._without(
-                messages, [message for message in messages if self._was_seen(message)], unwanted, topic, "seen before"
+                messages,
+                [message for message in messages if self._was_seen(message)],
+                unwanted,
+                topic,
+                "skip() returned True",
             )
         if self.duplicates is not None:
             messages, copies = self.duplicates.sort(process_queue, messages)
@@ -80,7 +84,13 @@ class MessageSkipper:
         if self._seen is None:
             return False
         try:
-            return self._seen(message)
+            answer: object = self._seen(message)
         except Exception as error:  # noqa: BLE001 - a user's function must not stop the pulling of a queue
             self._problems(ConsumerWarning.SKIP, f"Unknown whether to skip {message.offset_id}: {error!r}")
             return False
+        if isinstance(answer, bool):
+            return answer
+        # Anything could be true by mistake, and the message would be lost.
+        sentence = f"Unknown whether to skip {message.offset_id}: skip() returned {answer!r}, not True or False."
+        self._problems(ConsumerWarning.SKIP, sentence)
+        return False

@@ -11,7 +11,8 @@ from typing import Self
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
-from rmqctl.errors import UsageError
+from rmqctl.errors import RefusedError, UsageError
+from rmqctl.model.checked import EpochMs, Seconds, checked
 from rmqctl.model.consumption import ConsumerCounts, ConsumerWarning
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import Subscription
@@ -32,6 +33,7 @@ from .reports.problems import Tell
 from .rules.strategies import member_strategy
 from .rules.subscriptions import parse_subscriptions
 from .settings import ConsumerSettings
+from .workers import find_fault_of_hook
 
 
 class PushConsumer:
@@ -46,9 +48,9 @@ class PushConsumer:
 
     `report` receives each Problem when it begins, once a minute while it lasts, and when it is over; by default, they
     are logged. Another thread calls it for a blocked event loop. `rebalance_listener` is called when queues are taken
-    and given up. `skip` is called for each message before it is consumed; one for which it returns True is acknowledged
-    unread. `drain_s` limits the time to consume pulled messages at the end. Raises UsageError for arguments that are
-    invalid or out of range.
+    and given up. `skip`, a plain function, is called for each message before it is consumed; one for which it returns
+    True is acknowledged unread. `drain_s` limits the time to consume pulled messages at the end. Raises UsageError for
+    arguments that are invalid or out of range.
     """
 
     def __init__(
@@ -57,15 +59,23 @@ class PushConsumer:
         rebalance_listener: RebalanceListener | None = None, report: Tell | None = None,
         skip: Callable[[StoredMessage], bool] | None = None, drain_s: float = 25.0,
     ) -> None:  # fmt: skip
-        settings = settings or ConsumerSettings()
+        settings = ConsumerSettings() if settings is None else settings
+        for name, value, kind in (("settings", settings, ConsumerSettings), ("strategy", strategy, (Strategy, str))):
+            if not isinstance(value, kind):
+                raise UsageError(f"Invalid {name}: {value!r}.")
+        for name, function in (("report", report), ("skip", skip)):
+            fault = None if function is None else find_fault_of_hook(function)
+            if fault is not None:
+                raise UsageError(f"Invalid {name}: {function!r} {fault}.")
+        checked("group", group, str)
+        self._drain_s = checked("drain_s", drain_s, Seconds)
         if settings.group not in ("", group):
             raise UsageError(f"The settings are for {settings.group}, not for {group}.")
         self._is_own_client = not isinstance(client, Client)
-        self._drain_s = drain_s
         self._core = ConsumerCore(
             client if isinstance(client, Client) else Client(client),
             replace(settings, group=group),
-            parse_subscriptions([topics] if isinstance(topics, str) else topics),
+            parse_subscriptions(_given(topics)),
             listener,
             member_strategy(strategy) if isinstance(strategy, str) else strategy,
             report=report or log_problems(group),
@@ -94,7 +104,8 @@ class PushConsumer:
         already, and if the group has a member with this client id; with `force`, the last is allowed.
         """
         is_first = self._loop is None
-        self._loop = asyncio.get_running_loop()
+        if is_first:
+            self._loop = asyncio.get_running_loop()
         try:
             await self._core.start(force=force)
         except BaseException:
@@ -111,6 +122,7 @@ class PushConsumer:
         `limit_s` is `drain_s` by default. If cancelled, it leaves immediately; unfinished() then returns the
         unacknowledged messages. They are reported as well, and so are offsets that could not be stored.
         """
+        self._require_own_loop()
         async with self._draining:
             was_running = self.is_running
             try:
@@ -170,6 +182,11 @@ class PushConsumer:
             return
         with suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(self._is_stopping.set)
+
+    def _require_own_loop(self) -> None:
+        """Raise RefusedError in another event loop: waiting there would never end."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise RefusedError(f"The consumer of {self.group} runs in another event loop.")
 
     # Facts
 
@@ -248,8 +265,23 @@ class PushConsumer:
         no longer count. Raises RefusedError for a queue that this member does not hold, and RmqctlError if its broker
         does not answer; the error says whether the queue was moved.
         """
+        self._require_own_loop()
+        checked("offset", offset, int)
         return await self._core.holding.seek(mq, lambda starts: starts.nearest(mq, offset))
 
     async def seek_to_time(self, mq: MessageQueue, at_ms: int) -> int:
         """Continue a queue at the first message that was stored at a time, epoch ms, or later. See seek()."""
+        self._require_own_loop()
+        checked("at_ms", at_ms, EpochMs)
         return await self._core.holding.seek(mq, lambda starts: starts.at(mq, at_ms))
+
+
+def _given(topics: object) -> list[str | Subscription]:
+    listed = [topics] if isinstance(topics, str | Subscription) else topics
+    if not isinstance(listed, Iterable):
+        raise UsageError(f"Invalid topics: {topics!r}.")
+    found = list(listed)
+    for each in found:
+        if not isinstance(each, str | Subscription):
+            raise UsageError(f"Invalid topic: {each!r}.")
+    return found

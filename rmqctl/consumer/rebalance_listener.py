@@ -76,6 +76,8 @@ class RebalanceCalls:
         self._waiting: dict[MessageQueue, object] = {}
         self._announced: set[MessageQueue] = set()
         self._lost: list[MessageQueue] = []
+        # The call that runs: its method, and what it was given.
+        self._running: tuple[str, object] | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -93,15 +95,20 @@ class RebalanceCalls:
 
     def announce(self, held: Mapping[MessageQueue, ProcessQueue]) -> None:
         """Call assigned() for taken queues that it has not been called for."""
-        new = {mq: held[mq].next_offset for mq in self._waiting if mq not in self._announced}
+        new = {mq: held[mq] for mq in self._waiting if mq not in self._announced}
         if new:
             self._announced.update(new)
-            self._start(self._assign(new, {mq: self._waiting[mq] for mq in new}))
+            starts = {mq: queue.next_offset for mq, queue in new.items()}
+            self._start(self._assign(starts, {mq: self._waiting[mq] for mq in new}, held))
 
-    async def _assign(self, starts: dict[MessageQueue, int], takes: Mapping[MessageQueue, object]) -> None:
+    async def _assign(
+        self, starts: dict[MessageQueue, int], takes: Mapping[MessageQueue, object],
+        held: Mapping[MessageQueue, ProcessQueue],
+    ) -> None:  # fmt: skip
         while not await self._call("assigned", starts, f"{counted(len(starts), 'queue', 'is')} not pulled meanwhile"):
             await pause(self._clock, self._settings.local_retry_s)
-            starts = {mq: offset for mq, offset in starts.items() if self._waiting.get(mq) is takes[mq]}
+            # The call that failed may have moved queues.
+            starts = {mq: held[mq].next_offset for mq in starts if self._waiting.get(mq) is takes[mq] and mq in held}
             if not starts:
                 return
         self._problems.works(ConsumerWarning.REBALANCE, "assigned", "assigned() of the rebalance listener works again")
@@ -132,8 +139,10 @@ class RebalanceCalls:
         try:
             await wait_for(self._clock, asyncio.wait([calling]), self._settings.revoke_wait_s)
         except TimeoutError:
+            name, argument = self._running or ("revoked", mine)
             took = f"has not returned after {self._settings.revoke_wait_s:g} s"
-            self._report("revoked", f"{took}: {counted(len(mine), 'queue', 'is')} given up meanwhile.")
+            when = "meanwhile" if argument is mine else "before revoked() is called"
+            self._report(name, f"{took}: {counted(len(mine), 'queue', 'is')} given up {when}.")
 
     def lose(self, mq: MessageQueue) -> None:
         """Call lost() for a queue that is given up, unless revoke() was called for it."""
@@ -173,6 +182,7 @@ class RebalanceCalls:
     async def _call(self, name: str, argument: object, effect: str) -> bool:
         """Call a method of the listener when it is its turn; report a failure, and return whether there was none."""
         async with self._turn:
+            self._running = name, argument
             calling = asyncio.ensure_future(_run(getattr(self._listener, name), argument))
             try:
                 while not calling.done():
@@ -182,6 +192,7 @@ class RebalanceCalls:
                         self._report(name, f"has not returned after {_NOTICE_S:g} s: {effect}.")
             finally:
                 calling.cancel()
+                self._running = None
             error = calling.result()
             if error is not None:
                 self._report(name, f"failed ({describe_error(error)}): {effect}.", error)

@@ -9,14 +9,16 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from rmqctl.errors import UsageError
+from rmqctl.model.checked import YEAR_S, Count, EpochMs, Seconds
 from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.group import BROADCASTING, CLUSTERING
 from rmqctl.rules.member_settings import retry_limit
 
-Count = Annotated[int, Meta(ge=1)]
 Size = Annotated[int, Meta(ge=1, le=1024)]
-Delay = Annotated[float, Meta(ge=0)]
-Interval = Annotated[float, Meta(gt=0)]
+Delay = Seconds
+Interval = Annotated[float, Meta(gt=0, le=YEAR_S)]
+# A part of a client id: clients and tools split it at @.
+IdPart = Annotated[str, Meta(pattern=r"^[^@\x00-\x1f\x7f]+\Z")]
 
 
 class ConsumerSettings(Struct, frozen=True, kw_only=True):
@@ -31,11 +33,11 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     """CLUSTERING or BROADCASTING."""
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     """Where a group starts that has no offsets yet."""
-    consume_timestamp_ms: int | None = None
+    consume_timestamp_ms: EpochMs | None = None
     """For ConsumeFromWhere.TIMESTAMP; None is 30 minutes before the start."""
-    instance_name: str | None = None
+    instance_name: IdPart | None = None
     """The second part of the client id; None makes a new one for each consumer."""
-    unit_name: str | None = None
+    unit_name: IdPart | None = None
     """The third part of the client id."""
 
     # Membership
@@ -137,12 +139,13 @@ def settings_of_4_9(settings: ConsumerSettings) -> ConsumerSettings:
     return replace(settings, error_delay_s=3.0, illegal_offset_s=10.0, first_pull_delay_s=0.0)
 
 
-def require_valid(settings: ConsumerSettings) -> None:
-    """Raise UsageError for settings that are out of range or of another type."""
+def valid_settings(settings: ConsumerSettings) -> ConsumerSettings:
+    """Return the same settings, with enums for names. Raises UsageError for what is out of range or of another type."""
     try:
-        msgspec.convert(asdict(settings), ConsumerSettings)
+        found = msgspec.convert(asdict(settings), ConsumerSettings)
     except msgspec.ValidationError as error:
         reason, _, where = str(error).rpartition(" - at `$.")
         raise UsageError(f"Invalid setting {where.rstrip('`')}: {reason[:1].lower()}{reason[1:]}.") from None
     if settings.message_model not in (CLUSTERING, BROADCASTING):
         raise UsageError(f"Invalid setting message_model: use {CLUSTERING} or {BROADCASTING}.")
+    return found

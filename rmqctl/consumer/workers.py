@@ -74,6 +74,13 @@ def find_fault(listener: object) -> str | None:
     return None
 
 
+def find_fault_of_hook(function: object) -> str | None:
+    """Return why an object cannot be called for its result, as find_fault() does: a coroutine is always true."""
+    if not callable(function) or isinstance(function, type):
+        return "is not a function"
+    return "must be a plain function" if is_coroutine_function(function) else None
+
+
 def is_coroutine_function(listener: Listener) -> bool:
     """Return whether a listener runs in the event loop."""
     call = getattr(listener, "__call__", None)  # noqa: B004 (a callable object can have a coroutine function)

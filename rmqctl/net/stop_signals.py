@@ -7,28 +7,47 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+Act = Callable[[], None]
+# What listens in each event loop now: one loop may run several consumers.
+_listening: dict[asyncio.AbstractEventLoop, list[Act]] = {}
+
 
 @contextmanager
-def on_stop_signals(act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` in the running event loop at each SIGINT and SIGTERM. Only the main thread gets signals."""
+def on_stop_signals(act: Act) -> Iterator[None]:
+    """Call `act` in the running event loop at each SIGINT and SIGTERM, as other blocks of it do that run at the time.
+
+    Only the main thread gets signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        _listen(loop, number, act)
+    acts = _listening.setdefault(loop, [])
+    if not acts:
+        for number in _SIGNALS:
+            _listen(loop, number, partial(_call_all, acts))
+    acts.append(act)
     try:
         yield
     finally:
-        for number in _SIGNALS:
-            with suppress(NotImplementedError):
-                loop.remove_signal_handler(number)
+        acts.remove(act)
+        if not acts:
+            del _listening[loop]
+            for number in _SIGNALS:
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(number)
 
 
-def _listen(loop: asyncio.AbstractEventLoop, number: signal.Signals, act: Callable[[], None]) -> None:
+def _call_all(acts: list[Act]) -> None:
+    for act in list(acts):
+        act()
+
+
+def _listen(loop: asyncio.AbstractEventLoop, number: signal.Signals, act: Act) -> None:
     try:
         loop.add_signal_handler(number, act)
     except NotImplementedError:  # Windows

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
+from rmqctl.model.checked import EpochMs, Long, checked
 from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.protocol import sends
 from rmqctl.protocol.properties import SHARDING_KEY
@@ -24,6 +25,12 @@ class MessageOptions(TypedDict, total=False):
     deliver_at_ms: int | None
 
 
+_KINDS: dict[str, Any] = {
+    "keys": list[str], "tag": str | None, "properties": dict[str, str] | None, "delay_level": Long,
+    "delay_ms": Long | None, "deliver_at_ms": EpochMs | None,
+}  # fmt: skip
+
+
 def make_message(body: bytes, **options: Unpack[MessageOptions]) -> OutgoingMessage:
     """Return a message to send.
 
@@ -38,6 +45,10 @@ def make_message(body: bytes, **options: Unpack[MessageOptions]) -> OutgoingMess
         raise UsageError("A message needs a body.")
     if isinstance(options.get("keys"), str):
         raise UsageError("The keys of a message are a list, not one text.")
+    if "keys" in options:
+        options["keys"] = list(options["keys"]) if isinstance(options["keys"], Iterable) else options["keys"]
+    for name, value in options.items():
+        checked(name, value, _KINDS.get(name, Any))
     delays = [options.get("delay_level") or None, options.get("delay_ms"), options.get("deliver_at_ms")]
     given = [delay for delay in delays if delay is not None]
     if len(given) > 1 or any(delay < 0 for delay in given):

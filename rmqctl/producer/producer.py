@@ -8,8 +8,9 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from ipaddress import ip_address
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Annotated, Self, TypeVar, Unpack
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
@@ -26,6 +27,7 @@ from rmqctl.errors import (
     UnreachableError,
     UsageError,
 )
+from rmqctl.model.checked import Count, Seconds, checked
 from rmqctl.model.names import require_legal_name
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
@@ -36,6 +38,7 @@ from rmqctl.protocol import headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.protocol.sends import DELAYS
 from rmqctl.protocol.versions import V5_0_0, version_name
 from rmqctl.rules.send_queues import next_queue, queue_of_key, split_batches, writable_queues
 
@@ -57,7 +60,6 @@ _MAX_BATCH_COUNT = 1_000
 # Reasons of UnreachableErrors that were raised before anything was sent.
 _NO_MASTER = "no master is registered"
 _NEVER_SENT = (_NO_MASTER, "connection refused")
-_MAY_BE_STORED = "It may have been stored: check before you send it again."
 
 
 class Producer:
@@ -75,9 +77,10 @@ class Producer:
         retry_count: int = 2, in_flight_limit: int = 64, routes: FreshRoutes | None = None,
         keys: UniqueKeys | None = None,
     ) -> None:  # fmt: skip
-        require_legal_name(group)
-        if not timeout_s >= 0 or retry_count < 0 or in_flight_limit < 1:
-            raise UsageError("timeout_s and retry_count must be at least 0, and in_flight_limit at least 1.")
+        require_legal_name(checked("group", group, str))
+        checked("timeout_s", timeout_s, Seconds)
+        checked("retry_count", retry_count, Annotated[int, Meta(ge=0)])
+        checked("in_flight_limit", in_flight_limit, Count)
         self.group = group
         self._is_own_client = not isinstance(client, Client)
         self._client = client if isinstance(client, Client) else Client(client)
@@ -145,16 +148,19 @@ class Producer:
             await asyncio.wait(self._submitted)
 
     def _require_open(self) -> None:
-        if self._is_closed:
-            raise RefusedError("The producer is closed.")
+        if self._is_closed or self._client.is_closed:
+            raise RefusedError(f"The {'producer' if self._is_closed else 'client'} is closed.")
 
     async def _prepare(
         self, topic: str, body: bytes, mq: MessageQueue | None, sharding_key: str | None, options: MessageOptions
     ) -> tuple[OutgoingMessage, MessageQueue | None]:
         """Return the message, and the queue for it if there is only one."""
         message = make_message(body, **options)
+        if mq is not None and not (isinstance(mq, MessageQueue) and mq.queue_id >= 0):
+            raise UsageError(f"Invalid mq {mq!r}: use a MessageQueue.")
         if sharding_key is None:
             return message, mq
+        checked("sharding_key", sharding_key, str)
         if mq is not None:
             raise UsageError("A message has either a queue or a sharding key.")
         mq = queue_of_key(self._writable(await self.routes.route(topic)), sharding_key)
@@ -185,8 +191,10 @@ class Producer:
         """Send messages in order, in as few requests as their sizes allow; yields the results of each request.
 
         Each batch is stored in one queue, completely or not at all. Raises the errors of send_message(): earlier
-        batches are stored then, later ones are not sent.
+        batches are stored then, later ones are not sent. Raises UsageError for delayed messages.
         """
+        if any(DELAYS.intersection(message.properties) for message in messages):
+            raise UsageError("Delayed messages cannot be sent in batches: brokers ignore the delay.")
         keyed = self._keyed(messages)
         parts = [_sendable(sends.batch_part, message) for message in keyed]
         sizes = [sends.stored_bytes(part) for part in parts]
@@ -317,11 +325,13 @@ def _results(mq: MessageQueue, messages: Sequence[OutgoingMessage], response: Co
 
 
 def _failure(errors: Sequence[RmqctlError]) -> RmqctlError:
-    """Return the last attempt's error with the number of attempts, and a hint if one may have been stored."""
+    """Return the last attempt's error with the number of attempts, and whether one may have been stored."""
     last = errors[-1]
     tried = f" All {len(errors)} attempts failed." if len(errors) > 1 else ""
-    hint = _MAY_BE_STORED if any(may_be_stored(error) for error in errors) else None
-    return last.reworded(f"{last.sentence}{tried}", hint=hint)
+    if not any(may_be_stored(error) for error in errors):
+        return last.reworded(f"{last.sentence}{tried}")
+    sentence = f"{last.sentence}{tried} The message may have been stored."
+    return last.reworded(sentence, hint="Check before you send it again.")
 
 
 def may_be_stored(error: RmqctlError) -> bool:

@@ -156,6 +156,14 @@ async def test_queues_are_paused_and_moved_and_another_thread_may_ask_for_health
             health = await asyncio.to_thread(consumer.health)
             of_orders = {queue.mq: (queue.offset, queue.is_paused) for queue in health.queues if queue.mq == mq}
             assert (health.is_member, of_orders) == (True, {mq: (1, True)})
+            for wrong in (1.5, True, "1", None, float("nan")):
+                with pytest.raises(UsageError, match="Invalid"):
+                    await consumer.seek(mq, wrong)  # type: ignore[arg-type]
+                with pytest.raises(UsageError, match="Invalid"):
+                    await consumer.seek_to_time(mq, wrong)  # type: ignore[arg-type]
+            # Another event loop would wait for ever for the answers of this one.
+            with pytest.raises(RefusedError, match="runs in another event loop"):
+                await asyncio.to_thread(asyncio.run, consumer.seek(mq, 0))
             consumer.resume(mq)
             await seen.until(3)
             assert await consumer.seek_to_time(mq, 0) == 0
@@ -192,6 +200,35 @@ async def test_serve_ends_at_a_signal(signals: int, left: int, caplog: pytest.Lo
                 gate.set()
             assert len(await serving) == left
     assert ("g: 1 message not acknowledged, will be redelivered: orders@broker-a:0" in caplog.text) == bool(left)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no signals to send")
+async def test_a_signal_ends_all_that_serve_also_after_a_start_that_was_refused() -> None:
+    async with orders(bodies=[b"1"]) as sandbox, Client(sandbox.addr) as client:
+        seen = Bodies()
+        made = [
+            PushConsumer(client, group=group, topics=["orders"], listener=seen, settings=FIRST) for group in ("g", "h")
+        ]
+        serving = [asyncio.ensure_future(each.serve()) for each in made]
+        async with asyncio.timeout(_WAIT_S):
+            await seen.until(2)
+            with pytest.raises(RefusedError, match="was started before"):
+                await made[0].serve()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert await asyncio.gather(*serving) == [[], []]
+
+
+async def test_stop_works_after_a_start_in_another_thread_that_was_refused() -> None:
+    async with orders(bodies=[b"1"]) as sandbox:
+        seen = Bodies()
+        consumer = PushConsumer(sandbox.addr, group="g", topics=["orders"], listener=seen, settings=FIRST)
+        serving = asyncio.ensure_future(consumer.serve())
+        async with asyncio.timeout(_WAIT_S):
+            await seen.until(1)
+            with pytest.raises(RefusedError, match="was started before"):
+                await asyncio.to_thread(consumer.run)
+            await asyncio.to_thread(consumer.stop)
+            assert await serving == []
 
 
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "example_service.py"
@@ -276,6 +313,10 @@ async def test_failures_are_logged_with_their_traceback_by_default(caplog: pytes
     assert ", in act" in logging.Formatter().formatException(raised.exc_info)
 
 
+async def _skip_later(_: object) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -284,8 +325,23 @@ async def test_failures_are_logged_with_their_traceback_by_default(caplog: pytes
         ({"settings": ConsumerSettings(batch_size="5")}, "batch_size: expected `int`, got `str`"),  # type: ignore[arg-type]
         ({"settings": ConsumerSettings(consume_timeout_s=0)}, "consume_timeout_s"),
         ({"settings": ConsumerSettings(heartbeat_s=float("nan"))}, "heartbeat_s"),
+        ({"settings": ConsumerSettings(hold_s=float("inf"))}, "hold_s"),
         ({"settings": ConsumerSettings(message_model="both")}, "message_model"),
         ({"settings": ConsumerSettings(consume_from="now")}, "consume_from"),  # type: ignore[arg-type]
+        ({"settings": ConsumerSettings(consume_timestamp_ms=10**18)}, "consume_timestamp_ms"),
+        ({"settings": ConsumerSettings(instance_name="a@b")}, "instance_name"),
+        ({"settings": 5}, "Invalid settings: 5"),
+        ({"drain_s": "5"}, "Invalid drain_s"),
+        ({"drain_s": -1}, "Invalid drain_s"),
+        ({"drain_s": float("nan")}, "Invalid drain_s"),
+        ({"report": 5}, "5 is not a function"),
+        ({"skip": 5}, "5 is not a function"),
+        ({"skip": _skip_later}, "must be a plain function"),
+        ({"strategy": None}, "Invalid strategy: None"),
+        ({"topics": 5}, "Invalid topics: 5"),
+        ({"topics": [None]}, "Invalid topic: None"),
+        ({"client": None}, "Invalid name servers None"),
+        ({"group": 5}, "Invalid group"),
         ({"settings": ConsumerSettings(group="other")}, "for other, not for g"),
         ({"group": "a b"}, "Invalid group name 'a b'"),
         ({"group": ""}, "empty"),
@@ -309,6 +365,12 @@ def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], words: s
     with pytest.raises(UsageError) as raised:
         PushConsumer(**given)
     assert words in raised.value.sentence
+
+
+def test_a_setting_may_be_the_text_of_an_enum() -> None:
+    settings = ConsumerSettings(consume_from="CONSUME_FROM_FIRST_OFFSET")  # type: ignore[arg-type]
+    consumer = PushConsumer("127.0.0.1:1", group="g", topics="T", listener=lambda *_: SUCCESS, settings=settings)
+    assert consumer._core.settings.consume_from is ConsumeFromWhere.FIRST_OFFSET
 
 
 async def test_a_closed_client_is_refused() -> None:

@@ -120,6 +120,41 @@ def test_what_fails_to_prepare_is_called_again_while_its_queues_wait() -> None:
     scenario(work)
 
 
+def test_a_call_that_is_repeated_gets_the_offset_to_which_the_failed_one_moved_a_queue() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.send(*"abcdef")
+        starts: list[int] = []
+
+        class Moving(RebalanceListener):
+            async def assigned(self, found: Mapping[MessageQueue, int]) -> None:
+                if MQ in found:
+                    starts.append(found[MQ])
+                    if len(starts) == 1:
+                        await consumer.holding.seek(MQ, lambda offsets: offsets.nearest(MQ, 4))
+                        raise ValueError
+
+        seen = Seen()
+        consumer = cluster.consumer(seen, rebalance_listener=Moving())
+        await cluster.during(consumer.start())
+        await cluster.passes(10)
+        assert (starts, seen.bodies) == ([0, 4], ["e", "f"])
+
+    scenario(work)
+
+
+def test_a_call_that_keeps_others_waiting_is_the_one_that_is_named() -> None:
+    async def work(cluster: Cluster) -> None:
+        notes = Notes(cluster)
+        notes.hold("assigned")
+        consumer = await _started(cluster, Seen(), notes)
+        await cluster.during(consumer.drain(0))
+        (report,) = [each for each in cluster.reports if "has not returned" in each]
+        assert report.startswith("assigned() of the rebalance listener has not returned after 5 s")
+        assert report.endswith("before revoked() is called.")
+
+    scenario(work)
+
+
 @pytest.mark.parametrize("stays", ["listener", "revoked"])
 def test_a_queue_is_given_up_although_the_application_does_not_finish(stays: str) -> None:
     async def work(cluster: Cluster) -> None:

@@ -32,6 +32,8 @@ class CaughtUp:
         self._topics = [*topics] if is_broadcasting else [*topics, RETRY_PREFIX + consumer.settings.group]
         self._ends: dict[MessageQueue, int] = {}
         self._seen: set[MessageQueue] = set()
+        # Whether everything was asked for.
+        self._is_known = False
         self._brokers: dict[str, BrokerData] = {}
         # Topics, and topics at brokers, whose ends could not be read.
         self._unread: dict[str, RmqctlError] = {}
@@ -40,8 +42,10 @@ class CaughtUp:
 
     async def begin(self) -> None:
         """Read the ends of all queues. Ends that are known stay as they are."""
+        self._is_known = False
         self._unread.clear()
         await asyncio.gather(*map(self._read_topic, self._topics))
+        self._is_known = True
 
     async def _read_topic(self, topic: str) -> None:
         try:
@@ -76,14 +80,20 @@ class CaughtUp:
             await self.begin()
         own = {mq: self._consumer.offsets.read(mq) for mq in self._consumer.process_queues()}
         known = {mq: offset for mq, offset in own.items() if mq in self._ends and offset is not None}
-        if self._unread or any(offset < self._ends[mq] for mq, offset in known.items()):
+        if any(offset < self._ends[mq] for mq, offset in known.items()):
             return False
-        if self._is_broadcasting:
-            return self._ends.keys() <= known.keys()
         await self._consumer.holding.persist(list(own))
-        for name in {mq.broker_name for mq in self._ends}:
-            await self._look_at(self._brokers[name])
-        return not self._ends
+        return await self.look_once()
+
+    async def look_once(self) -> bool:
+        """Return whether all queues are done, as far as their offsets are stored now."""
+        if self._is_broadcasting:
+            offsets = self._consumer.offsets.snapshot()
+            self._ends = {mq: end for mq, end in self._ends.items() if offsets.get(mq, -1) < end}
+        else:
+            for name in {mq.broker_name for mq in self._ends}:
+                await self._look_at(self._brokers[name])
+        return self._is_known and not (self._ends or self._unread)
 
     async def _look_at(self, broker: BrokerData) -> None:
         """Drop the queues of a broker that are done."""

@@ -228,7 +228,7 @@ class ConsumeRun:
             where = listed([f"{each.what} at {each.broker_name}" for each in unstored], len(unstored))
             self._warn(f"Not stored; messages consumed since the last commit will be redelivered: {where}.")
         counts = consumer.counts
-        is_caught_up = not self._until_caught_up or self._tell_caught_up(counts)
+        is_caught_up = not self._until_caught_up or await self._tell_caught_up(counts)
         self._say(f"Left {self._settings.group}: {_count_words(counts)}.")
         if self._signal_count > 1:
             return _INTERRUPTED
@@ -246,8 +246,11 @@ class ConsumeRun:
             return _PARTLY_DONE
         return _PARTLY_DONE if not is_caught_up or (counts.failed and not counts.ok) else 0
 
-    def _tell_caught_up(self, counts: ConsumerCounts) -> bool:
+    async def _tell_caught_up(self, counts: ConsumerCounts) -> bool:
         """Return whether everything was consumed that was stored at the start; warn of what was not."""
+        if not self._is_caught_up and self._caught_up is not None and self._signal_count < 2:
+            # What was consumed at the end counts too.
+            self._is_caught_up = await self._caught_up.look_once() and not self._missing
         if not self._is_caught_up:
             left = "" if self._caught_up is None else self._caught_up.left()
             when = "before the signal" if self._signal_count else "within --for"

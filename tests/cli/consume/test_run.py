@@ -396,6 +396,14 @@ def test_a_group_that_has_not_caught_up_in_time_says_where(
     assert "G did not catch up within --for: T@broker-a:0 before 3." in result.err
 
 
+def test_only_what_is_not_consumed_is_named(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a", "b")
+    words = ("missing", "--exec", "true", "--until-caught-up", "--for", "4s")
+    result = _consume(capsys, *words, code=8)
+    assert "G did not catch up within --for: the end of missing (" in result.err
+    assert _stored(sandbox) == 2
+
+
 def test_a_bug_in_the_look_ends_the_run(
     sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
