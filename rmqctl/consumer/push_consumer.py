@@ -75,7 +75,7 @@ class PushConsumer:
         self._core = ConsumerCore(
             client if isinstance(client, Client) else Client(client),
             replace(settings, group=group),
-            parse_subscriptions(_given(topics)),
+            parse_subscriptions(topics),
             listener,
             member_strategy(strategy) if isinstance(strategy, str) else strategy,
             report=report or log_problems(group),
@@ -235,7 +235,7 @@ class PushConsumer:
 
     def subscribe(self, topic: str | Subscription) -> None:
         """Add a subscription, or change the one to its topic. All members of a group must do the same."""
-        (subscription,) = parse_subscriptions([topic])
+        (subscription,) = parse_subscriptions(topic)
         self._core.subscribe(subscription)
 
     def unsubscribe(self, topic: str) -> None:
@@ -274,14 +274,3 @@ class PushConsumer:
         self._require_own_loop()
         checked("at_ms", at_ms, EpochMs)
         return await self._core.holding.seek(mq, lambda starts: starts.at(mq, at_ms))
-
-
-def _given(topics: object) -> list[str | Subscription]:
-    listed = [topics] if isinstance(topics, str | Subscription) else topics
-    if not isinstance(listed, Iterable):
-        raise UsageError(f"Invalid topics: {topics!r}.")
-    found = list(listed)
-    for each in found:
-        if not isinstance(each, str | Subscription):
-            raise UsageError(f"Invalid topic: {each!r}.")
-    return found

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from rmqctl.errors import UsageError
-from rmqctl.model.checked import YEAR_S, Count, EpochMs, Seconds
+from rmqctl.model.checked import YEAR_S, Count, EpochMs, Seconds, checked
 from rmqctl.model.consumption import ConsumeFromWhere
 from rmqctl.model.group import BROADCASTING, CLUSTERING
 from rmqctl.rules.member_settings import retry_limit
@@ -141,11 +140,7 @@ def settings_of_4_9(settings: ConsumerSettings) -> ConsumerSettings:
 
 def valid_settings(settings: ConsumerSettings) -> ConsumerSettings:
     """Return the same settings, with enums for names. Raises UsageError for what is out of range or of another type."""
-    try:
-        found = msgspec.convert(asdict(settings), ConsumerSettings)
-    except msgspec.ValidationError as error:
-        reason, _, where = str(error).rpartition(" - at `$.")
-        raise UsageError(f"Invalid setting {where.rstrip('`')}: {reason[:1].lower()}{reason[1:]}.") from None
+    found: ConsumerSettings = checked("setting", asdict(settings), ConsumerSettings)
     if settings.message_model not in (CLUSTERING, BROADCASTING):
         raise UsageError(f"Invalid setting message_model: use {CLUSTERING} or {BROADCASTING}.")
     return found

@@ -19,9 +19,13 @@ Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 def checked(name: str, value: object, kind: Any) -> Any:
-    """Return a value as `kind`, an annotation that msgspec knows. Raises UsageError for another type or range."""
+    """Return a value as `kind`, an annotation that msgspec knows. Raises UsageError for another type or range.
+
+    The error also names the field or the element that is wrong.
+    """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        reason = str(error)
-        raise UsageError(f"Invalid {name}: {reason[:1].lower()}{reason[1:]}.") from None
+        reason, _, where = str(error).partition(" - at `$")
+        what = " ".join(filter(None, (name, where.strip(".`"))))
+        raise UsageError(f"Invalid {what}: {reason[:1].lower()}{reason[1:]}.") from None

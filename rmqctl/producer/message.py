@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, get_type_hints
 
 from msgspec.structs import replace
 
@@ -20,15 +20,13 @@ class MessageOptions(TypedDict, total=False):
     keys: Iterable[str]
     tag: str | None
     properties: Mapping[str, str] | None
-    delay_level: int
-    delay_ms: int | None
-    deliver_at_ms: int | None
+    delay_level: Long
+    delay_ms: Long | None
+    deliver_at_ms: EpochMs | None
 
 
-_KINDS: dict[str, Any] = {
-    "keys": list[str], "tag": str | None, "properties": dict[str, str] | None, "delay_level": Long,
-    "delay_ms": Long | None, "deliver_at_ms": EpochMs | None,
-}  # fmt: skip
+# msgspec does not look into an Iterable.
+_KINDS = {**get_type_hints(MessageOptions, include_extras=True), "keys": list[str]}
 
 
 def make_message(body: bytes, **options: Unpack[MessageOptions]) -> OutgoingMessage:
@@ -45,8 +43,8 @@ def make_message(body: bytes, **options: Unpack[MessageOptions]) -> OutgoingMess
         raise UsageError("A message needs a body.")
     if isinstance(options.get("keys"), str):
         raise UsageError("The keys of a message are a list, not one text.")
-    if "keys" in options:
-        options["keys"] = list(options["keys"]) if isinstance(options["keys"], Iterable) else options["keys"]
+    if isinstance(options.get("keys"), Iterable):
+        options["keys"] = list(options["keys"])
     for name, value in options.items():
         checked(name, value, _KINDS.get(name, Any))
     delays = [options.get("delay_level") or None, options.get("delay_ms"), options.get("deliver_at_ms")]

@@ -156,8 +156,7 @@ class Producer:
     ) -> tuple[OutgoingMessage, MessageQueue | None]:
         """Return the message, and the queue for it if there is only one."""
         message = make_message(body, **options)
-        if mq is not None and not (isinstance(mq, MessageQueue) and mq.queue_id >= 0):
-            raise UsageError(f"Invalid mq {mq!r}: use a MessageQueue.")
+        _require_queue(mq)
         if sharding_key is None:
             return message, mq
         checked("sharding_key", sharding_key, str)
@@ -227,6 +226,7 @@ class Producer:
     ) -> list[SendResult]:  # fmt: skip
         """Send one request to one broker after the other, until one stores it or the time is over."""
         self._require_open()
+        _require_queue(mq)
         clock = self._client.clock
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         until_s = clock.monotonic_s() + timeout_s
@@ -293,6 +293,11 @@ def _sendable(read: Callable[[OutgoingMessage], _T], message: OutgoingMessage) -
         return read(message)
     except ValueError as error:
         raise LocalProtocolError(f"The message cannot be sent: {error}.") from None
+
+
+def _require_queue(mq: object) -> None:
+    if mq is not None and not (isinstance(mq, MessageQueue) and mq.queue_id >= 0):
+        raise UsageError(f"Invalid mq {mq!r}: use a MessageQueue.")
 
 
 def _require_size(size_bytes: int) -> None:

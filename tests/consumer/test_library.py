@@ -164,6 +164,8 @@ async def test_queues_are_paused_and_moved_and_another_thread_may_ask_for_health
             # Another event loop would wait for ever for the answers of this one.
             with pytest.raises(RefusedError, match="runs in another event loop"):
                 await asyncio.to_thread(asyncio.run, consumer.seek(mq, 0))
+            with pytest.raises(UsageError, match="Invalid topics: 5"):
+                consumer.subscribe(5)  # type: ignore[arg-type]
             consumer.resume(mq)
             await seen.until(3)
             assert await consumer.seek_to_time(mq, 0) == 0

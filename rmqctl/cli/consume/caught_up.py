@@ -80,8 +80,10 @@ class CaughtUp:
             await self.begin()
         own = {mq: self._consumer.offsets.read(mq) for mq in self._consumer.process_queues()}
         known = {mq: offset for mq, offset in own.items() if mq in self._ends and offset is not None}
-        if any(offset < self._ends[mq] for mq, offset in known.items()):
+        if self._unread or any(offset < self._ends[mq] for mq, offset in known.items()):
             return False
+        if self._is_broadcasting:
+            return self._ends.keys() <= known.keys()
         await self._consumer.holding.persist(list(own))
         return await self.look_once()
 

@@ -45,15 +45,19 @@ def retry_subscription(group: str, *, version_ms: int = 0) -> Subscription:
 
 
 def parse_subscriptions(
-    texts: Iterable[str | Subscription], full_name: Callable[[str], str] = lambda topic: topic
+    topics: str | Subscription | Iterable[str | Subscription], full_name: Callable[[str], str] = lambda topic: topic
 ) -> list[Subscription]:
     """Return the subscriptions of TOPIC, TOPIC:TAGS and TOPIC:SQL92:EXPRESSION; `full_name` adds a namespace.
 
     Raises UsageError for none, for an invalid one, and for a topic that occurs twice.
     """
     found: dict[str, Subscription] = {}
-    for text in texts:
-        made = text if isinstance(text, Subscription) else _parse(text, full_name)
+    if not isinstance(topics, Iterable | Subscription):
+        raise UsageError(f"Invalid topics: {topics!r}.")
+    for topic in [topics] if isinstance(topics, str | Subscription) else topics:
+        if not isinstance(topic, str | Subscription):
+            raise UsageError(f"Invalid topic: {topic!r}.")
+        made = topic if isinstance(topic, Subscription) else _parse(topic, full_name)
         if made.topic in found:
             raise UsageError(
                 f"Topic {made.topic} is given twice.", hint="Combine tags in one expression: 'TagA || TagB'."
