@@ -20,7 +20,14 @@ ids, and returns each client's queues. All members of a group must use the same 
 from __future__ import annotations
 
 from rmqctl.consumer.rules.subscriptions import make_subscription
-from rmqctl.model.consumption import ConsumeFromWhere, ConsumerCounts, ConsumeResult, ConsumerWarning, ConsumeStatus
+from rmqctl.model.consumption import (
+    ConsumeFromWhere,
+    ConsumeOrderlyStatus,
+    ConsumerCounts,
+    ConsumeResult,
+    ConsumerWarning,
+    ConsumeStatus,
+)
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CLUSTERING, Subscription
 from rmqctl.model.queue import MessageQueue
@@ -28,7 +35,7 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options as StrategyOptions
 from rmqctl.rules.allocate import Strategy, find_strategy
 
-from .batch import Batch, Listener
+from .batch import Batch, Listener, OrderlyBatch, OrderlyListener
 from .health import BrokerHealth, ConsumerHealth, HeldQueueHealth
 from .process_queue import UnackedMessages
 from .push_consumer import PushConsumer
@@ -43,6 +50,7 @@ __all__ = [
     "Batch",
     "BrokerHealth",
     "ConsumeFromWhere",
+    "ConsumeOrderlyStatus",
     "ConsumeResult",
     "ConsumeStatus",
     "ConsumerCounts",
@@ -54,6 +62,8 @@ __all__ = [
     "Listener",
     "ListenerError",
     "MessageQueue",
+    "OrderlyBatch",
+    "OrderlyListener",
     "Problem",
     "PushConsumer",
     "RebalanceListener",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.pull_progress import offset_without_messages
@@ -23,12 +24,14 @@ from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
 from .concurrent_consumption import ConcurrentConsumption
 from .counters import Counters
 from .membership import Membership
-from .message_skipper import MessageSkipper
 from .offsets.ownership import Ownership
 from .offsets.start import StartOffsets
 from .offsets.store import OffsetStore
+from .orderly_consumption import OrderlyConsumption
+from .pauses import Pauses
 from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
+from .queue_locks import ConsumerLocks
 from .rebalance_listener import RebalanceCalls, RebalanceListener
 from .reports.problems import Problems
 from .reports.pulls import report_pull_failed, report_pulled
@@ -36,6 +39,7 @@ from .reports.stores import report_stored
 from .retried_message import restore_topics
 from .routes import Routes
 from .settings import ConsumerSettings
+from .skipping.message_skipper import MessageSkipper
 from .stand_still import StandStill
 
 # Answers to a pull from a broker that does not know this client or its current subscription.
@@ -47,6 +51,10 @@ _UNKNOWN_HERE = frozenset(
 )  # fmt: skip
 
 
+# How long a queue that is given up waits for its batch each time (RebalancePushImpl.tryRemoveOrderMessageQueue).
+_BATCH_WAIT_S, _BATCH_LOOK_S = 0.5, 0.05
+
+
 async def _nothing() -> None:
     pass
 
@@ -54,29 +62,28 @@ async def _nothing() -> None:
 class AssignedQueues:
     """The queues of one consumer; the owner for Rebalance and pull_queue().
 
-    `queues` has the held queues, `is_running` allows pulling, `skipped_count` counts messages acknowledged unread. Set
+    `queues` has the held queues, `is_running` allows pulling. Set
     `consumption` before any queue is taken.
     """
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, *, routes: Routes, membership: Membership,
         offsets: OffsetStore, counters: Counters, skipping: MessageSkipper, problems: Problems,
-        broke: Callable[[str, Exception], object], listener: RebalanceListener | None = None,
+        locks: ConsumerLocks, broke: Callable[[str, Exception], object], listener: RebalanceListener | None = None,
     ) -> None:  # fmt: skip
         self.client = client
         self.settings = settings
         self.is_running = False
         self.started_at_ms = 0
-        self.consumption: ConcurrentConsumption | None = None
+        self.consumption: ConcurrentConsumption | OrderlyConsumption | None = None
         self.queues: dict[MessageQueue, ProcessQueue] = {}
-        self.skipped_count = 0
         self._routes = routes
         self._membership = membership
         self._offsets = offsets
         self._counters = counters
-        self._skipping = skipping
-        self._duplicates = skipping.duplicates
+        self.skipping = skipping
         self._problems = problems
+        self._locks = locks
         self._broke = broke
         self.starts = StartOffsets(client, settings, offsets, routes)
         self._limits = FlowLimits(
@@ -86,8 +93,7 @@ class AssignedQueues:
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._is_ending = False
         self._left: dict[MessageQueue, UnackedMessages] = {}
-        self._suspended_count = 0
-        self._is_all_paused = False
+        self.pauses = Pauses(self.queues, self._require)
         self.calls = RebalanceCalls(listener, settings, client.clock, problems)
         # Called to rebalance after a queue was lost, and awaited until a rebalance has ended.
         self.on_lost: Callable[[], object] = lambda: None
@@ -95,6 +101,7 @@ class AssignedQueues:
         self._ownership = Ownership(
             client, settings, offsets, report=problems, lose=self._lose, rebalanced=lambda: self.rebalanced()
         )
+        locks.attach(lose=self._lost_lock, doubt=lambda queue: self._ownership.stood_still([queue]))
         self.stand_still = StandStill(client.clock, self._stood_still, self._beat)
 
     def _stood_still(self, _: float) -> None:
@@ -103,24 +110,8 @@ class AssignedQueues:
     def _beat(self) -> None:
         if self.consumption is not None:
             self.consumption.release()
-        if self._duplicates is not None:
-            for process_queue, message in self._duplicates.release():
-                self._pass_on(process_queue, [message])
-
-    def succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
-        """Note consumed messages, to recognise duplicates."""
-        if self._duplicates is not None:
-            self._duplicates.succeeded(mq, messages)
-
-    def forget_duplicates(self, mq: MessageQueue) -> None:
-        """Have messages of a queue consumed again, because its offset was moved back."""
-        if self._duplicates is not None:
-            self._duplicates.forget(mq)
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether messages wait for the result of their duplicates."""
-        return self._duplicates is not None and self._duplicates.has_waiting
+        for process_queue, message in self.skipping.release():
+            self._pass_on(process_queue, [message])
 
     async def aclose(self) -> None:
         """Stop the rest of the work, after end()."""
@@ -132,40 +123,16 @@ class AssignedQueues:
         await self.calls.revoke(self.queues)
         await self.calls.aclose()
 
+    async def unlock(self) -> None:
+        """Give the locks of the queues back, at the end; not of those whose batch still runs."""
+        await self._locks.release([mq for mq, queue in self.queues.items() if not queue.in_work])
+
     async def end(self) -> None:
         """Stop pulling, take no more queues, and leave what is paused."""
-        self._is_ending = True
+        self._is_ending = self.pauses.is_over = True
         for queue in self.queues.values():
             queue.is_leaving |= queue.is_paused
         await stop_tasks(self._pulls.values())
-
-    # Pausing
-
-    def suspend(self) -> None:
-        """Stop pulling until unsuspend() has been called as often as this method."""
-        self._suspended_count += 1
-
-    def unsuspend(self) -> None:
-        """Undo one suspend()."""
-        self._suspended_count -= 1
-
-    def pause(self, mqs: Collection[MessageQueue]) -> None:
-        """Pass on no messages of these queues, or, for none, of all, also of those that are taken later.
-
-        Raises RefusedError for a queue that is not held. Any thread may call it, and resume().
-        """
-        self._set_paused(mqs, is_paused=True)
-
-    def resume(self, mqs: Collection[MessageQueue]) -> None:
-        """Undo pause(), for these queues, or for everything. Raises RefusedError for a queue that is not held."""
-        self._set_paused(mqs, is_paused=False)
-
-    def _set_paused(self, mqs: Collection[MessageQueue], *, is_paused: bool) -> None:
-        queues = [self._require(mq) for mq in mqs]
-        if not mqs and not self._is_ending:
-            self._is_all_paused, queues = is_paused, list(self.queues.values())
-        for queue in queues:
-            queue.is_paused = is_paused
 
     def _require(self, mq: MessageQueue) -> ProcessQueue:
         queue = self.queues.get(mq)
@@ -185,12 +152,28 @@ class AssignedQueues:
     # For Rebalance
 
     def held(self) -> Mapping[MessageQueue, float]:
-        """See rebalance.Owner. At the end nothing is pulled, and no queue expires."""
+        """See rebalance.Owner. At the end nothing is pulled, and no queue expires. What is leaving must go."""
         now_s = self.client.clock.monotonic_s()
-        return {mq: 0.0 if self._is_ending else now_s - queue.last_pull_s for mq, queue in self.queues.items()}
+        return {
+            mq: 0.0 if self._is_ending else inf if queue.is_leaving else now_s - queue.last_pull_s
+            for mq, queue in self.queues.items()
+        }
+
+    async def claim(self, mqs: Collection[MessageQueue]) -> Mapping[MessageQueue, str | None]:
+        """See rebalance.Owner."""
+        return await self._locks.claim(mqs)
 
     async def take(self, mq: MessageQueue) -> bool:
         """See rebalance.Owner."""
+        is_taken = False
+        try:
+            is_taken = await self._take(mq)
+        finally:
+            if not is_taken and mq not in self.queues:
+                await self._locks.release([mq])
+        return is_taken
+
+    async def _take(self, mq: MessageQueue) -> bool:
         if not self._may_take(mq):
             return False
         self._offsets.forget(mq)
@@ -200,7 +183,7 @@ class AssignedQueues:
         if not self._may_take(mq) or stop_count != self._ownership.stop_count:
             return False
         self.calls.took(mq)
-        self._begin(mq, start.offset, is_paused=self._is_all_paused)
+        self._begin(mq, start.offset, is_paused=self.pauses.is_all_paused)
         self._offsets.trust(mq)
         if start.is_chosen:
             # At once: a member that takes the queue later must continue here, not at what is its end by then.
@@ -213,6 +196,7 @@ class AssignedQueues:
         clock = self.client.clock
         queue = ProcessQueue(mq, next_offset=offset, now_ms=clock.now_ms(), now_s=clock.monotonic_s())
         queue.is_paused, self.queues[mq] = is_paused, queue
+        self._locks.cover(queue)
         on_error = partial(self._broke, f"Pulling {mq}")
         working = run_again(
             partial(self._pull, queue), clock=clock, rest_s=self.settings.error_delay_s, on_error=on_error
@@ -259,7 +243,7 @@ class AssignedQueues:
             raise RefusedError(f"{mq} was given up and taken again meanwhile.")
         queue.drop()
         self._pulls.pop(mq).cancel()
-        self.forget_duplicates(mq)
+        self.skipping.forget(mq)
         self._offsets.update(mq, offset, increase_only=False)
         self._begin(mq, offset, is_paused=queue.is_paused)
         # It was not taken again: a reset that waits for that must not be confirmed.
@@ -275,17 +259,30 @@ class AssignedQueues:
         queue = self.queues.get(mq)
         if queue is None:
             return True
+        if self.settings.is_orderly and not queue.dropped and not await self._has_ended(queue):
+            return False
         queue.drop()
         await stop_tasks([self._pulls.pop(mq)] if mq in self._pulls else [])
         await self.persist([mq])
+        if not queue.in_work:
+            await self._locks.release([mq])
         self._let_go(queue)
         return True
+
+    async def _has_ended(self, queue: ProcessQueue) -> bool:
+        """Start no batch of a queue, and return whether none runs, after a short while."""
+        queue.is_leaving = True
+        until_s = self.client.clock.monotonic_s() + _BATCH_WAIT_S
+        while queue.in_work and self.client.clock.monotonic_s() < until_s:
+            await pause(self.client.clock, _BATCH_LOOK_S)
+        return not queue.in_work
 
     # For pull_queue()
 
     def is_paused(self, process_queue: ProcessQueue) -> bool:
         """See pulling.Owner."""
-        return self._suspended_count > 0 or process_queue.is_paused
+        is_unlocked = self.client.clock.monotonic_s() > process_queue.lock_until_s
+        return self.pauses.is_suspended or process_queue.is_paused or is_unlocked
 
     def subscription(self, topic: str) -> Subscription | None:
         """See pulling.Owner."""
@@ -299,7 +296,8 @@ class AssignedQueues:
         """See pulling.Owner."""
         hold = decide(
             self._limits, held_queue_count=len(self.queues), count=process_queue.count,
-            size_bytes=process_queue.size_bytes, span=process_queue.span, is_blocked=process_queue.is_blocked,
+            size_bytes=process_queue.size_bytes, is_blocked=process_queue.is_blocked,
+            span=0 if self.settings.is_orderly else process_queue.span,
         )  # fmt: skip
         if hold is not None:
             self._counters.held(hold)
@@ -314,7 +312,7 @@ class AssignedQueues:
         messages, mq = pulled.messages, process_queue.mq
         process_queue.answered_at_ms, process_queue.end_offset = self.client.clock.now_ms(), pulled.max_offset
         if report_pulled(self._problems, mq, pulled):
-            self.forget_duplicates(mq)
+            self.skipping.forget(mq)
         if not messages:
             offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
             if offset is not None:
@@ -330,10 +328,9 @@ class AssignedQueues:
         self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None = None
     ) -> None:
         """Acknowledge unwanted messages unread, and have the others consumed."""
-        if self._skipping.is_needed:
-            messages, unwanted = self._skipping.find_unwanted(process_queue, messages, max_offset)
+        if self.skipping.is_needed:
+            messages, unwanted = self.skipping.find_unwanted(process_queue, messages, max_offset)
             if unwanted:
-                self.skipped_count += len(unwanted)
                 offset = process_queue.remove(unwanted)
                 if offset is not None:
                     self.acknowledge(process_queue.mq, offset)
@@ -352,7 +349,7 @@ class AssignedQueues:
         """See pulling.Owner. The dropped queue stays held until the offset is stored, so it is not taken meanwhile."""
         mq = process_queue.mq
         if next_offset < process_queue.next_offset:
-            self.forget_duplicates(mq)
+            self.skipping.forget(mq)
         process_queue.drop()
         self._problems(
             ConsumerWarning.OFFSET,
@@ -372,6 +369,10 @@ class AssignedQueues:
     def acknowledge(self, mq: MessageQueue, offset: int) -> None:
         """Note the offset up to which a queue is done."""
         self._offsets.update(mq, offset, increase_only=True)
+
+    def _lost_lock(self, process_queue: ProcessQueue) -> None:
+        process_queue.drop()
+        self._lose(process_queue)
 
     def _lose(self, process_queue: ProcessQueue) -> None:
         mq = process_queue.mq

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rmqctl.model.consumption import ConsumeStatus
+from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 
@@ -42,7 +42,7 @@ class Batch(Struct, eq=False):
     # Monotonic times in s; 0 until then.
     started_s: float = 0.0
     finished_s: float = 0.0
-    status: ConsumeStatus | None = None
+    status: ConsumeStatus | ConsumeOrderlyStatus | None = None
     error: BaseException | None = None
     # Overdue: its time is over, but the listener still has it. Expired: it was sent back for that reason.
     is_overdue: bool = False
@@ -58,6 +58,26 @@ class Batch(Struct, eq=False):
         return self.process_queue.mq
 
 
+class OrderlyBatch(Batch, eq=False):
+    """Messages of one queue, and the context in which an orderly listener gets them (ConsumeOrderlyContext).
+
+    A listener may set `suspend_ms`, the pause of the queue after SUSPEND_CURRENT_QUEUE_A_MOMENT or ROLLBACK: 10 to
+    30,000; -1 is the consumer's suspend_s. It may set `auto_commit` to False: SUCCESS then acknowledges nothing, until
+    it returns COMMIT or ROLLBACK for a later batch. `attempt` counts the earlier tries of the first message here.
+    """
+
+    suspend_ms: int = -1
+    auto_commit: bool = True
+    # As they are stored; `messages` has those with their numbers of tries.
+    stored: Sequence[StoredMessage] = ()
+    # The worker does not go on with this queue by itself.
+    is_turn_over: bool = False
+
+
 Answer = ConsumeStatus | Literal["CONSUME_SUCCESS", "RECONSUME_LATER"] | None
 Listener = Callable[[Sequence[StoredMessage], Batch], "Answer | Awaitable[Answer]"]
 """A plain function or a coroutine function. None and exceptions mean RECONSUME_LATER, as in Java."""
+OrderlyAnswer = ConsumeOrderlyStatus | Literal["SUCCESS", "SUSPEND_CURRENT_QUEUE_A_MOMENT", "COMMIT", "ROLLBACK"] | None
+OrderlyListener = Callable[[Sequence[StoredMessage], OrderlyBatch], "OrderlyAnswer | Awaitable[OrderlyAnswer]"]
+"""The same for is_orderly. None and exceptions mean SUSPEND_CURRENT_QUEUE_A_MOMENT."""
+AnyListener = Listener | OrderlyListener

@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
@@ -21,28 +20,20 @@ from rmqctl.net.clock import Clock, pause
 from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.message import StoredMessage
 
-from .batch import Admission, Batch, Listener
+from .batch import Admission, AnyListener, Batch
 from .count_limit import CountLimit
-from .expiry import Expiry
+from .expiry import Expiry, RunningBatch
 from .process_queue import ProcessQueue
 from .reports.consume_observer import ConsumeObserver
+from .send_back import RetrySender
 from .settings import ConsumerSettings
-from .workers import make_workers
+from .workers import make_workers, name_of_workers
 
 # RocketMQ sends expired messages back with this level (ProcessQueue.cleanExpiredMsg).
 EXPIRED_LEVEL = 3
 # The number of failed batches that are sent back concurrently; each is sent message by message.
 _SENT_BACK_AT_ONCE = 32
 _SURE_LOOK_S = 0.1
-# The characters of a group's name in the names of Java's threads (ConsumeMessageConcurrentlyService).
-_NAME_LENGTH = 100
-
-
-class RetrySender(Protocol):
-    """Sends a message back to its broker for a later retry."""
-
-    async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
-        """Send it with a delay level to the broker that delivered it. Raises RmqctlError when no broker accepts it."""
 
 
 class _Sum:
@@ -66,7 +57,7 @@ class ConcurrentConsumption:
     """
 
     def __init__(
-        self, settings: ConsumerSettings, listener: Listener, clock: Clock, *, send_back: RetrySender,
+        self, settings: ConsumerSettings, listener: AnyListener, clock: Clock, *, send_back: RetrySender,
         acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
         is_stalled: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
         on_success: Callable[[MessageQueue, Sequence[StoredMessage]], None] = lambda _, __: None,
@@ -90,7 +81,7 @@ class ConcurrentConsumption:
         self._gate = asyncio.Semaphore(_SENT_BACK_AT_ONCE)
         self.expiry = Expiry(clock, settings.consume_timeout_s, self._expire)
         self._workers = make_workers(
-            listener, settings.worker_count, clock, name=f"ConsumeMessageThread_{settings.group[:_NAME_LENGTH]}",
+            listener, settings.worker_count, clock, name=name_of_workers(settings.group),
             on_done=self._settle_all, admit=self._admit, on_end=self.expiry.finished,
         )  # fmt: skip
 
@@ -103,6 +94,14 @@ class ConcurrentConsumption:
             batches = [Batch(process_queue, messages[at : at + size], level) for at in range(0, len(messages), size)]
         self._open_count += len(batches)
         self._workers.submit(batches)
+
+    def running(self) -> list[RunningBatch[Batch]]:
+        """Return the running batches, the oldest first. Any thread may call it."""
+        return self.expiry.running()
+
+    def set_timeout(self, seconds: float) -> None:
+        """Change the time limit of batches, including running ones."""
+        self.expiry.set_timeout(seconds)
 
     @property
     def is_idle(self) -> bool:

@@ -29,19 +29,21 @@ from rmqctl.rules.head_notes import Head
 from rmqctl.text.words import listed
 
 from .assigned_queues import AssignedQueues
-from .batch import Listener
+from .batch import AnyListener
 from .broker_time import BrokerTime
-from .client_processor import ClientProcessor
 from .concurrent_consumption import ConcurrentConsumption
+from .control.client_processor import ClientProcessor
 from .count_limit import CountLimit
 from .counters import Counters
 from .health import ConsumerHealth, look_at
 from .loop_watch import LoopWatch
 from .membership import Membership, own_client_id
-from .message_skipper import MessageSkipper
 from .offsets.local import LocalOffsets, local_offsets_path
 from .offsets.store import BrokerOffsets, OffsetStore
+from .orderly_consumption import OrderlyConsumption
+from .orderly_line import QueueLine
 from .process_queue import ProcessQueue, UnackedMessages
+from .queue_locks import BrokerLocks, NoLocks
 from .rebalance import Rebalance
 from .rebalance_listener import RebalanceListener
 from .reports.consume_reporter import ConsumeReporter
@@ -50,6 +52,7 @@ from .retry_guard import RetryGuard
 from .routes import Routes
 from .send_back import SendBackRequests
 from .settings import ConsumerSettings, valid_settings
+from .skipping.message_skipper import MessageSkipper
 from .workers import find_fault
 
 _DRAIN_LOOK_S = 0.05
@@ -66,9 +69,10 @@ class ConsumerCore:
     """
 
     def __init__(
-        self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
-        strategy: Strategy, *, report: Tell = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
-        limit: CountLimit | None = None, rebalance_listener: RebalanceListener | None = None,
+        self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription],
+        listener: AnyListener, strategy: Strategy, *, report: Tell = lambda _: None,
+        skip: Callable[[StoredMessage], bool] | None = None, limit: CountLimit | None = None,
+        rebalance_listener: RebalanceListener | None = None,
     ) -> None:  # fmt: skip
         settings = valid_settings(settings)
         require_new_name(settings.group)
@@ -94,12 +98,18 @@ class ConsumerCore:
         self.membership = Membership(
             client, settings, self.client_id, self.routes, self.broker_time, problems=problems
         )  # fmt: skip
+        is_locking = settings.is_orderly and settings.message_model == CLUSTERING
+        self.locks = (
+            BrokerLocks(client, settings, self.client_id, address_of=self.routes.address, problems=problems)
+            if is_locking
+            else NoLocks()
+        )
         self._retry_guard = RetryGuard(client, settings.group, self.client_id, problems)
         self.offsets = self._make_store()
         self.holding = AssignedQueues(
             client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
             counters=self.counters, skipping=MessageSkipper(settings, skip, self.broker_time.now_ms, problems),
-            problems=problems, broke=self._telling.broke, listener=rebalance_listener,
+            problems=problems, locks=self.locks, broke=self._telling.broke, listener=rebalance_listener,
         )  # fmt: skip
         self.rebalance = Rebalance(
             client, settings, self.membership, self.routes, strategy.allocate, self.holding,
@@ -107,7 +117,7 @@ class ConsumerCore:
         )  # fmt: skip
         self.holding.on_lost = self.rebalance.wake
         self.holding.rebalanced = self.rebalance.next_round
-        self._consumption: ConcurrentConsumption | None = None
+        self._consumption: ConcurrentConsumption | OrderlyConsumption | None = None
         self._control = ClientProcessor(
             strategy=class_of_strategy(strategy.name), report=partial(problems, ConsumerWarning.RESET)
         )
@@ -170,9 +180,10 @@ class ConsumerCore:
         send_back = SendBackRequests(
             self.client, self.settings.group, producer, max_reconsume_times=self.settings.retry_count_limit,
             timeout_s=self.settings.send_back_timeout_s, fallback_timeout_s=self.settings.fallback_timeout_s,
-            guard=self._retry_guard,
+            guard=None if self.settings.is_orderly else self._retry_guard,
         )  # fmt: skip
-        self._consumption = self.holding.consumption = ConcurrentConsumption(
+        kind = OrderlyConsumption if self.settings.is_orderly else ConcurrentConsumption
+        self._consumption = self.holding.consumption = kind(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self.holding.acknowledge,
             watcher=self._telling, is_stalled=self.holding.stand_still.is_over, limit=self._limit,
             on_success=self._succeeded,
@@ -186,6 +197,8 @@ class ConsumerCore:
             "Heartbeats": self.membership.run, "The rebalance": self.rebalance.run,
             "Storing offsets": self._persist_now_and_then, "Reports": self.problems.run,
         }  # fmt: skip
+        if isinstance(self.locks, BrokerLocks):
+            works["Renewing locks"] = self.locks.run
         self._tasks = [
             asyncio.ensure_future(
                 run_again(
@@ -199,7 +212,7 @@ class ConsumerCore:
         ]
 
     def _succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
-        self.holding.succeeded(mq, messages)
+        self.holding.skipping.succeeded(mq, messages)
         self._telling.succeeded(messages)
 
     async def drain(self, limit_s: float) -> list[UnackedMessages]:
@@ -224,7 +237,7 @@ class ConsumerCore:
     @property
     def is_idle(self) -> bool:
         """Whether no message is being consumed, waiting to be, or being sent back."""
-        return (self._consumption is None or self._consumption.is_idle) and not self.holding.has_waiting
+        return (self._consumption is None or self._consumption.is_idle) and not self.holding.skipping.has_waiting
 
     async def _leave(self) -> None:
         if self._has_left or not self._has_joined:
@@ -241,6 +254,7 @@ class ConsumerCore:
             await self._consumption.aclose()
         await self.holding.revoke_all()
         self.unstored = await self.holding.persist()
+        await self.holding.unlock()
         await self.membership.leave()
         self.client.server_requests.leave(self.settings.group)
         self.problems.end()
@@ -251,7 +265,7 @@ class ConsumerCore:
         telling = self._telling
         return ConsumerCounts(
             ok=telling.ok_count, failed=telling.failed_count, expired=telling.expired_count,
-            skipped=self.holding.skipped_count, sent_back=telling.sent_back_count, dead=telling.dead_count,
+            skipped=self.holding.skipping.skipped_count, sent_back=telling.sent_back_count, dead=telling.dead_count,
             waiting=len(telling.waiting_ids), results=dict(telling.results),
         )  # fmt: skip
 
@@ -270,7 +284,7 @@ class ConsumerCore:
     def set_consume_timeout(self, seconds: float) -> None:
         """Change the time limit of batches, including running ones."""
         if self._consumption is not None:
-            self._consumption.expiry.set_timeout(seconds)
+            self._consumption.set_timeout(seconds)
 
     def health(self) -> ConsumerHealth:
         """Return how the consumer is. Any thread may call it."""
@@ -285,7 +299,7 @@ class ConsumerCore:
 
     def heads(self) -> Mapping[MessageQueue, Head]:
         """Return the first message in flight of each queue whose listener is processing it now."""
-        running = [] if self._consumption is None else self._consumption.expiry.running()
+        running = [] if self._consumption is None else self._consumption.running()
         return {
             each.batch.mq: Head(first, round(each.age_s * 1000))
             for each in running
@@ -297,11 +311,11 @@ class ConsumerCore:
 
     def suspend(self) -> None:
         """See control.Controlled."""
-        self.holding.suspend()
+        self.holding.pauses.suspend()
 
     def unsuspend(self) -> None:
         """See control.Controlled."""
-        self.holding.unsuspend()
+        self.holding.pauses.unsuspend()
 
     @property
     def started_at_ms(self) -> int:
@@ -316,9 +330,9 @@ class ConsumerCore:
         """See control.Controlled."""
         return self.holding.queues
 
-    def taken_at_ms(self, mq: MessageQueue) -> int:
+    def line(self, mq: MessageQueue) -> QueueLine | None:
         """See control.Controlled."""
-        return self.holding.queues[mq].taken_at_ms
+        return self._consumption.line(mq) if isinstance(self._consumption, OrderlyConsumption) else None
 
     async def drop(self, mq: MessageQueue) -> bool:
         """See control.Controlled."""
@@ -330,7 +344,7 @@ class ConsumerCore:
 
     def forget_duplicates(self, mq: MessageQueue) -> None:
         """See control.Controlled."""
-        self.holding.forget_duplicates(mq)
+        self.holding.skipping.forget(mq)
 
     async def _persist_now_and_then(self) -> None:
         await pause(self.client.clock, self.settings.first_persist_s)

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
+from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -47,6 +48,8 @@ class ProcessQueue:
     `is_doubtful`: another member may have consumed it; that is checked before the next pull. `is_on_hold`: also before
     pulled messages are consumed, because this process was stopped. `is_paused`: its messages wait. `is_leaving`: they
     are left to another member. `in_work` are the batches that the listener has or that are being sent back.
+    `lock_until_s`: after this monotonic time, an orderly consumer must not consume it; `locked_at_ms` is when its
+    broker granted the lock, epoch ms.
 
     `answered_at_ms` is when a pull was answered, and `end_offset` the end of the queue then; `succeeded_at_ms` is when
     the listener consumed a message. None for never.
@@ -59,6 +62,8 @@ class ProcessQueue:
         self.next_offset = next_offset
         self.dropped = self.is_doubtful = self.is_on_hold = self.is_paused = self.is_leaving = False
         self.in_work: set[object] = set()
+        self.lock_until_s = inf
+        self.locked_at_ms = now_ms
         self.checking = asyncio.Lock()
         # What was not acknowledged when it was dropped.
         self.left: UnackedMessages | None = None

@@ -21,7 +21,7 @@ from rmqctl.net.stop_signals import on_stop_signals
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy
 
-from .batch import Listener
+from .batch import AnyListener
 from .core import ConsumerCore
 from .health import ConsumerHealth
 from .offsets.start_words import start_words
@@ -55,7 +55,7 @@ class PushConsumer:
 
     def __init__(
         self, client: Client | str | Sequence[str], *, group: str, topics: str | Iterable[str | Subscription],
-        listener: Listener, settings: ConsumerSettings | None = None, strategy: Strategy | str = "averagely",
+        listener: AnyListener, settings: ConsumerSettings | None = None, strategy: Strategy | str = "averagely",
         rebalance_listener: RebalanceListener | None = None, report: Tell | None = None,
         skip: Callable[[StoredMessage], bool] | None = None, drain_s: float = 25.0,
     ) -> None:  # fmt: skip
@@ -252,11 +252,11 @@ class PushConsumer:
         Batches that the listener has end as usual. A queue that is given up is no longer paused. Any thread may call
         it. Raises RefusedError for a queue that this member does not hold.
         """
-        self._core.holding.pause(mqs)
+        self._core.holding.pauses.pause(mqs)
 
     def resume(self, *mqs: MessageQueue) -> None:
         """Undo pause() for these queues; without queues, for everything. Otherwise the same as pause()."""
-        self._core.holding.resume(mqs)
+        self._core.holding.pauses.resume(mqs)
 
     async def seek(self, mq: MessageQueue, offset: int) -> int:
         """Continue a queue at an offset, or at the nearest that its broker has, and return it.

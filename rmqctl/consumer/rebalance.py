@@ -61,6 +61,9 @@ class RebalanceOwner(Protocol):
     def held(self) -> Mapping[MessageQueue, float]:
         """Return the held queues, and how long ago each was last pulled or paused, in s."""
 
+    async def claim(self, mqs: Collection[MessageQueue]) -> Mapping[MessageQueue, str | None]:
+        """Lock queues that are taken next; return those that cannot be, with the reason; None if another one has it."""
+
     async def take(self, mq: MessageQueue) -> bool:
         """Take a queue; return False or raise RmqctlError if it cannot be taken now."""
 
@@ -163,6 +166,8 @@ class Rebalance:
                         ended.set_result(None)
             if is_complete:
                 rest_s, retry_s = settings.rebalance_s, _RETRY_S
+            elif self._waits_for_members:
+                rest_s = _RETRY_S
             else:
                 rest_s, retry_s = retry_s, min(retry_s * 2, settings.rebalance_s)
             until_s = min(began_s + rest_s, self._next_counted_s(began_s))
@@ -172,6 +177,13 @@ class Rebalance:
                 retry_s = _RETRY_S
             except TimeoutError:
                 pass
+
+    @property
+    def _waits_for_members(self) -> bool:
+        """Whether only queues are missing that other members, or running batches, have not given up yet."""
+        outcomes = self.outcomes.values()
+        reasons = {reason for outcome in outcomes for reason in outcome.refused.values()}
+        return reasons == {_NOT_NOW} and all(outcome.share.kept is None for outcome in outcomes)
 
     def _next_counted_s(self, began_s: float) -> float:
         """Return when the next client starts to count after a round at `began_s`, monotonic s; inf for none."""
@@ -206,9 +218,12 @@ class Rebalance:
         expired = frozenset(mq for mq, idle_s in held.items() if idle_s > self._settings.pull_expired_s)
         moves = compute_moves(held, outcome.share, expired)
         dropped, stuck = await self._drop(moves.drop)
-        taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
+        wanted = [mq for mq in moves.take if mq not in stuck]
+        claimed = await self._owner.claim(wanted)
+        unclaimed = {mq: _NOT_NOW if reason is None else reason for mq, reason in claimed.items()}
+        taken, refused = await self._each([mq for mq in wanted if mq not in unclaimed], self._owner.take)
         self._owner.announce()
-        self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
+        self.outcomes[topic] = replace(outcome, refused={**stuck, **unclaimed, **refused})
         self._report_refused(self.outcomes[topic])
         return bool(dropped or taken)
 

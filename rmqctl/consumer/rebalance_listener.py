@@ -127,7 +127,9 @@ class RebalanceCalls:
         until_s = self._clock.monotonic_s() + self._settings.revoke_wait_s
         while any(queue.in_work and not queue.dropped for queue in leaving) and self._clock.monotonic_s() < until_s:
             await pause(self._clock, _LOOK_S)
-        await self.revoke(queue.mq for queue in leaving if not queue.dropped)
+        # An orderly consumer keeps a queue, and its lock, until its batch has ended.
+        is_kept = self._settings.is_orderly
+        await self.revoke(queue.mq for queue in leaving if not (queue.dropped or (is_kept and queue.in_work)))
 
     async def revoke(self, mqs: Iterable[MessageQueue]) -> None:
         """Call revoked() for queues that are about to be given up, and wait for it."""

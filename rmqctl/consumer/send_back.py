@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Protocol
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.rules.retry_locks import PossibleLocker
@@ -16,6 +17,13 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.send_queues import writable_queues
 
 from .retry_guard import RetryGuard, explain
+
+
+class RetrySender(Protocol):
+    """Sends a message back to its broker for a later retry."""
+
+    async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
+        """Send it with a delay level to the broker that delivered it. Raises RmqctlError when no broker accepts it."""
 
 
 class SendBackRequests:

@@ -97,11 +97,15 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     consume_timeout_s: Interval = 900.0
     """A batch that takes longer is sent back."""
     max_reconsume_times: Annotated[int, Meta(ge=-1)] = -1
-    """A message that failed more often becomes a dead letter; -1 means 16, as for brokers."""
+    """A message that failed more often becomes a dead letter; -1 means 16, and no limit for orderly consumers."""
     ack_index_on_failure: bool = True
     """Whether Batch.ack_index counts for batches that failed; RocketMQ honours it with CONSUME_SUCCESS only."""
     delay_level: Annotated[int, Meta(ge=-1)] = 0
     """For failed messages, unless the listener sets another: 0 leaves it to the broker, -1 makes dead letters."""
+    is_orderly: bool = False
+    """Whether the messages of a queue are consumed in order, one batch at a time. All members of a group must agree."""
+    suspend_s: Annotated[float, Meta(ge=0.01, le=30.0)] = 1.0
+    """Orderly: the pause of a queue after a batch that failed, unless the listener sets suspend_ms."""
     send_back_timeout_s: Interval = 5.0
     """The time limit to send a failed message back."""
     fallback_timeout_s: Interval = 3.0
@@ -130,7 +134,7 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     @property
     def retry_count_limit(self) -> int:
         """How often a message is retried before it becomes a dead letter."""
-        return retry_limit(self.max_reconsume_times, is_orderly=False) or 0
+        return retry_limit(self.max_reconsume_times, is_orderly=self.is_orderly) or 0
 
 
 def settings_of_4_9(settings: ConsumerSettings) -> ConsumerSettings:
@@ -143,4 +147,6 @@ def valid_settings(settings: ConsumerSettings) -> ConsumerSettings:
     found: ConsumerSettings = checked("setting", asdict(settings), ConsumerSettings)
     if settings.message_model not in (CLUSTERING, BROADCASTING):
         raise UsageError(f"Invalid setting message_model: use {CLUSTERING} or {BROADCASTING}.")
+    if settings.is_orderly and settings.dedup_count is not None:
+        raise UsageError("Invalid setting dedup_count: an orderly consumer cannot have messages wait for others.")
     return found

@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
-from rmqctl.model.consumption import ConsumeStatus
+from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeStatus
 from rmqctl.net.clock import Clock
 
-from .batch import ALL, Admission, Batch, Listener
+from .batch import ALL, Admission, AnyListener, Batch, OrderlyBatch
 from .reports.failures import ListenerError
 
 # Called in the thread or task that consumes: just before, with the time on the consumer's clock, and just after. A
-# batch that is kept for later comes back with submit().
+# batch that is kept for later comes back with submit(). A worker goes on with the batch that `follow` returns.
 Admit = Callable[[Batch, float], Admission]
 OnEnd = Callable[[Batch], None]
+Follow = Callable[[Batch], Batch | None]
 # How long finished batches may wait to be collected, and work for another thread, under load.
 _TURN_S = 0.001
+# The characters of a group's name in the names of Java's threads (ConsumeMessageConcurrentlyService).
+_NAME_LENGTH = 100
 
 
 class Workers(Protocol):
@@ -35,10 +38,12 @@ class Workers(Protocol):
 
 
 def make_workers(
-    listener: Listener, count: int, clock: Clock, *, name: str, on_done: Callable[[list[Batch]], None],
-    admit: Admit, on_end: OnEnd,
+    listener: AnyListener, count: int, clock: Clock, *, name: str,
+    on_done: Callable[[list[Batch]], None], admit: Admit, on_end: OnEnd, follow: Follow | None = None,
 ) -> Workers:  # fmt: skip
     """Return `count` workers for a listener. `on_done` is called in the event loop with the finished batches.
+
+    With `follow`, the listener is orderly, and all batches are OrderlyBatch.
 
     Their names are `name` and a number: a stack dump shows the workers of all consumers of a process.
 
@@ -46,7 +51,13 @@ def make_workers(
     middle of work that must finish. A coroutine may set its own limit (asyncio.timeout).
     """
     make = TaskWorkers if is_coroutine_function(listener) else ThreadWorkers
-    return make(_Calling(listener, clock.monotonic_s, admit, on_end), count, on_done, name)
+    kind = ConsumeStatus if follow is None else ConsumeOrderlyStatus
+    return make(_Calling(listener, clock.monotonic_s, admit, on_end, follow, kind), count, on_done, name)
+
+
+def name_of_workers(group: str) -> str:
+    """Return the beginning of the names of a group's workers."""
+    return f"ConsumeMessageThread_{group[:_NAME_LENGTH]}"
 
 
 def find_fault(listener: object) -> str | None:
@@ -81,7 +92,7 @@ def find_fault_of_hook(function: object) -> str | None:
     return "must be a plain function" if is_coroutine_function(function) else None
 
 
-def is_coroutine_function(listener: Listener) -> bool:
+def is_coroutine_function(listener: AnyListener) -> bool:
     """Return whether a listener runs in the event loop."""
     call = getattr(listener, "__call__", None)  # noqa: B004 (a callable object can have a coroutine function)
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)
@@ -90,10 +101,12 @@ def is_coroutine_function(listener: Listener) -> bool:
 class _Calling(NamedTuple):
     """The functions that are called for each batch."""
 
-    listener: Listener
+    listener: Callable[..., object]
     now_s: Callable[[], float]
     admit: Admit
     on_end: OnEnd
+    follow: Follow | None
+    kind: type[ConsumeStatus | ConsumeOrderlyStatus]
 
 
 class ThreadWorkers:
@@ -174,7 +187,7 @@ class ThreadWorkers:
         return bool(found)
 
     def _run(self) -> None:
-        listener, now_s, admit, on_end = self._calling
+        listener, now_s, admit, on_end, follow, kind = self._calling
         wait, take, add = self._bell.get, self._work.popleft, self._done.append
         while wait():
             while True:
@@ -182,21 +195,26 @@ class ThreadWorkers:
                     batch = take()
                 except IndexError:
                     break
-                started_s = now_s()
-                admission = admit(batch, started_s)
-                if admission is Admission.LATER:
-                    continue
-                if admission is Admission.START:
-                    batch.started_s = started_s
-                    try:
-                        _note(batch, listener(batch.messages, batch))
-                    except BaseException as error:  # noqa: BLE001 - sys.exit() in a listener must not end the consumer
-                        _note_failure(batch, error)
-                    batch.finished_s = now_s()
-                    on_end(batch)
-                add(batch)
-                if self._is_telling:
-                    self._tell()
+                following: Batch | None = batch
+                while following is not None:
+                    batch, following = following, None
+                    started_s = now_s()
+                    admission = admit(batch, started_s)
+                    if admission is Admission.LATER:
+                        break
+                    if admission is Admission.START:
+                        batch.started_s = started_s
+                        try:
+                            _note(batch, listener(batch.messages, batch), kind)
+                        except BaseException as error:  # noqa: BLE001 - sys.exit() must not end the consumer
+                            _note_failure(batch, error)
+                        batch.finished_s = now_s()
+                        on_end(batch)
+                        if follow is not None:
+                            following = follow(batch)
+                    add(batch)
+                    if self._is_telling:
+                        self._tell()
 
     def _tell(self) -> None:
         self._is_telling = False
@@ -251,10 +269,12 @@ class TaskWorkers:
         self._on_done(found)
 
     async def _run(self) -> None:
-        own, (listener, now_s, admit, on_end) = asyncio.current_task(), self._calling
+        own, (listener, now_s, admit, on_end, follow, kind) = asyncio.current_task(), self._calling
         assert isinstance(own, _WorkerTask)  # noqa: S101
+        following: Batch | None = None
         while True:
-            batch = await self._work.get()
+            batch = following or await self._work.get()
+            following = None
             started_s = now_s()
             admission = admit(batch, started_s)
             if admission is Admission.LATER:
@@ -263,7 +283,7 @@ class TaskWorkers:
                 batch.started_s = started_s
                 try:
                     answer = listener(batch.messages, batch)
-                    _note(batch, await answer if inspect.isawaitable(answer) else answer)
+                    _note(batch, await answer if inspect.isawaitable(answer) else answer, kind)
                 except BaseException as error:
                     # A CancelledError is the failure of the listener, unless other code cancelled this task.
                     if isinstance(error, asyncio.CancelledError) and own.cancelling() > own.own_cancel_count:
@@ -274,22 +294,24 @@ class TaskWorkers:
                     _note_failure(batch, error)
                 batch.finished_s = now_s()
                 on_end(batch)
+                if follow is not None:
+                    following = follow(batch)
             self._add(batch)
 
 
-def _note(batch: Batch, answer: object) -> None:
+def _note(batch: Batch, answer: object, kind: type[ConsumeStatus | ConsumeOrderlyStatus]) -> None:
     """Note the result of a listener. Raises ListenerError for an invalid result or context; None is valid."""
-    if isinstance(answer, ConsumeStatus):
+    if isinstance(answer, kind):
         status = answer
-    elif isinstance(answer, str) and answer in ConsumeStatus.__members__:
-        status = ConsumeStatus(answer)
+    elif isinstance(answer, str) and answer in kind.__members__:
+        status = kind(answer)
     elif answer is None:
         status = None
     elif inspect.iscoroutine(answer):
         answer.close()
         raise ListenerError("the listener is a plain function that returned a coroutine: define it with async def")
     else:
-        raise ListenerError(f"the listener returned {answer!r} instead of a ConsumeStatus")
+        raise ListenerError(f"the listener returned {answer!r} instead of a {kind.__name__}")
     # Whatever the types say, listeners may set any value.
     ack_index: object = batch.ack_index
     delay_level: object = batch.delay_level
@@ -297,7 +319,16 @@ def _note(batch: Batch, answer: object) -> None:
         raise ListenerError(f"the listener set ack_index to {ack_index!r}, which is not an integer")
     if not isinstance(delay_level, int):
         raise ListenerError(f"the listener set delay_level to {delay_level!r}, which is not an integer")
+    if isinstance(batch, OrderlyBatch):
+        _require_valid(batch.suspend_ms, batch.auto_commit)
     batch.status = status
+
+
+def _require_valid(suspend_ms: object, auto_commit: object) -> None:
+    if not isinstance(suspend_ms, int):
+        raise ListenerError(f"the listener set suspend_ms to {suspend_ms!r}, which is not an integer")
+    if not isinstance(auto_commit, bool):
+        raise ListenerError(f"the listener set auto_commit to {auto_commit!r}, which is neither True nor False")
 
 
 def _note_failure(batch: Batch, error: BaseException) -> None:
@@ -307,6 +338,8 @@ def _note_failure(batch: Batch, error: BaseException) -> None:
         batch.ack_index = ALL
     if not _is_number(batch.delay_level):
         batch.delay_level = 0
+    if isinstance(batch, OrderlyBatch) and not _is_number(batch.suspend_ms):
+        batch.suspend_ms = -1
 
 
 def _is_number(value: object) -> bool:

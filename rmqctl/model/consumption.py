@@ -23,6 +23,19 @@ class ConsumeStatus(StrEnum):
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
+class ConsumeOrderlyStatus(StrEnum):
+    """What an orderly listener returns for a batch (ConsumeOrderlyStatus).
+
+    COMMIT and ROLLBACK are for batches without auto_commit: acknowledge everything that succeeded since the last
+    COMMIT, or consume it again.
+    """
+
+    SUCCESS = "SUCCESS"
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+
+
 class ConsumeResult(StrEnum):
     """How a batch is counted, by its status or the lack of one (ConsumeReturnType, CMResult).
 
@@ -77,6 +90,7 @@ class ConsumerWarning(StrEnum):
     LOOP_BLOCKED = "LOOP_BLOCKED"
     STOOD_STILL = "STOOD_STILL"
     TAKE = "TAKE"
+    LOCK = "LOCK"
     REBALANCE = "REBALANCE"
     BUG = "BUG"
     LEFT = "LEFT"

@@ -78,6 +78,24 @@ def unregister(client_id: str, group: str, *, producer_group: str = CLIENT_INNER
     return Command(RequestCode.UNREGISTER_CLIENT, fields)
 
 
+def lock_queues(group: str, client_id: str, mqs: Iterable[MessageQueue]) -> Command:
+    """Lock queues for a client, or renew its locks (LockBatchRequestBody). A lock lasts 60 s.
+
+    The broker answers with those that the client holds now; it does not check whether the client is a member.
+    """
+    return Command(RequestCode.LOCK_BATCH_MQ, body=_lock_body(group, client_id, mqs))
+
+
+def unlock_queues(group: str, client_id: str, mqs: Iterable[MessageQueue]) -> Command:
+    """Unlock queues of a client (UnlockBatchRequestBody); others are left as they are."""
+    return Command(RequestCode.UNLOCK_BATCH_MQ, body=_lock_body(group, client_id, mqs))
+
+
+def _lock_body(group: str, client_id: str, mqs: Iterable[MessageQueue]) -> bytes:
+    queues = [{"brokerName": mq.broker_name, "queueId": mq.queue_id, "topic": mq.topic} for mq in sorted(mqs)]
+    return dumps({"clientId": client_id, "consumerGroup": group, "mqSet": queues, "onlyThisBroker": False})
+
+
 def get_consumer_ids(group: str) -> Command:
     """Ask for a group's client ids (GetConsumerListByGroupRequestHeader). A broker without any answers SYSTEM_ERROR."""
     return Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})

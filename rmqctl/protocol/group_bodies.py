@@ -14,6 +14,7 @@ from rmqctl.model.group import (
     Subscription,
     TopicConsumeStatus,
 )
+from rmqctl.model.queue import MessageQueue
 
 from .body_values import as_bool, as_float, as_int, as_list, as_number, as_queue, as_str, as_text, as_time_ms, decoder
 from .java_json import loads
@@ -61,6 +62,12 @@ def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
     The ids are in the broker's order; one that uses two connections appears twice.
     """
     return tuple(as_str(client_id) for client_id in as_list(loads(body).get("consumerIdList") or []))
+
+
+@decoder
+def decode_locked_queues(body: bytes) -> frozenset[MessageQueue]:
+    """Read the answer of LOCK_BATCH_MQ: the queues that the client holds now (LockBatchResponseBody)."""
+    return frozenset(as_queue(item) for item in as_list(loads(body).get("lockOKMQSet") or []))
 
 
 @decoder

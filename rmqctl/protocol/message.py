@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple, Self, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import RemoteProtocolError
 
@@ -181,6 +182,13 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
     def reconsume_times(self) -> int:
         """How often the message was sent back before this copy."""
         return self._tail[5]
+
+    def with_reconsume_times(self, count: int) -> Self:
+        """Return the same message with another number of retries."""
+        # Two more numbers follow before the body: the prepared offset, and the body's length.
+        at = self._topic_at - self.body_bytes - 16
+        record = self.record[:at] + _SIZE.pack(count) + self.record[at + _SIZE.size :]
+        return replace(self, record=record)
 
     @property
     def prepared_transaction_offset(self) -> int:

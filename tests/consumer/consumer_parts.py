@@ -95,6 +95,7 @@ class Watching:
         self.errors: list[BaseException | None] = []
         self.not_taken: list[list[int]] = []
         self.blocked_queues: list[ProcessQueue] = []
+        self.suspensions: list[tuple[int, float]] = []
         self.expired_offsets: list[list[int]] = []
         self.labels: dict[ConsumeResult, int] = {}
         self.late_offsets: list[list[int]] = []
@@ -139,6 +140,13 @@ class Watching:
         self.not_taken.append(offsets(batch.messages))
 
     def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
+        self.blocked_queues.append(process_queue)
+
+    def suspended(self, batch: Batch, result: ConsumeResult, *, dead_count: int, pause_s: float) -> None:
+        self.results.append((result, offsets(batch.messages)))
+        self.suspensions.append((dead_count, pause_s))
+
+    def not_buried(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
         self.blocked_queues.append(process_queue)
 
     def broke(self, what: str, error: BaseException) -> None:

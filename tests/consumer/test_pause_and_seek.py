@@ -26,7 +26,7 @@ def test_a_paused_queue_passes_on_nothing_and_the_others_go_on() -> None:
         seen = Seen()
         seen.hold("a")
         consumer = await cluster.started(seen, worker_count=1)
-        consumer.holding.pause([MQ])
+        consumer.holding.pauses.pause([MQ])
         # What is running ends as usual; what was pulled waits, and what comes is not pulled.
         seen.let_go()
         await cluster.send("c")
@@ -34,11 +34,11 @@ def test_a_paused_queue_passes_on_nothing_and_the_others_go_on() -> None:
         await cluster.passes(200, step_s=1)
         assert (seen.bodies, cluster.stored()[0]) == (["a", "x"], 1)
         assert consumer.holding.queues[MQ].count == 1
-        consumer.holding.resume([MQ])
+        consumer.holding.pauses.resume([MQ])
         await cluster.passes(2)
         assert seen.bodies == ["a", "x", "b", "c"]
         with pytest.raises(RefusedError, match="does not hold T@broker-a:7"):
-            consumer.holding.pause([MQ._replace(queue_id=7)])
+            consumer.holding.pauses.pause([MQ._replace(queue_id=7)])
 
     scenario(work, queue_count=2)
 
@@ -47,18 +47,18 @@ def test_a_paused_consumer_takes_queues_and_leaves_without_waiting_for_them() ->
     async def work(cluster: Cluster) -> None:
         seen = Seen()
         consumer = cluster.consumer(seen)
-        consumer.holding.pause([])
+        consumer.holding.pauses.pause([])
         await cluster.during(consumer.start())
         await cluster.send("a", "b")
         await cluster.passes(3)
         assert (seen.bodies, len(consumer.holding.held())) == ([], 2)
-        consumer.holding.resume([])
+        consumer.holding.pauses.resume([])
         await cluster.passes(1.5)
         assert seen.bodies == ["a", "b"]
         seen.hold("c")
         await cluster.send("c", "d")
         await cluster.passes(1)
-        consumer.holding.pause([])
+        consumer.holding.pauses.pause([])
         seen.let_go()
         began_s = cluster.clock.monotonic_s()
         left = await cluster.during(consumer.drain(60))
@@ -79,9 +79,9 @@ def test_a_queue_continues_at_another_offset(offset: int, found: int, bodies: li
         seen.hold("c")
         consumer = await cluster.started(seen, worker_count=1)
         assert seen.bodies == ["a", "b", "c"]
-        taken_at_ms = consumer.taken_at_ms(MQ)
+        taken_at_ms = consumer.holding.queues[MQ].taken_at_ms
         assert await cluster.during(_seek(consumer, offset)) == found
-        assert consumer.taken_at_ms(MQ) == taken_at_ms
+        assert consumer.holding.queues[MQ].taken_at_ms == taken_at_ms
         assert cluster.stored()[0] == found
         # The result of what is running no longer counts: it failed, and is not sent back.
         seen.let_go()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,9 +45,14 @@ class Holder:
         self.taken: list[MessageQueue] = []
         self.dropped: list[MessageQueue] = []
         self.take_s = 0.0
+        # Queues that another member has locked, and what is said of it.
+        self.locked: dict[MessageQueue, str | None] = {}
 
     def held(self) -> dict[MessageQueue, float]:
         return {mq: (self.clock.now_ms() - at_ms) / 1000 for mq, at_ms in self.queues.items()}
+
+    async def claim(self, mqs: Collection[MessageQueue]) -> Mapping[MessageQueue, str | None]:
+        return {mq: reason for mq, reason in self.locked.items() if mq in mqs}
 
     async def take(self, mq: MessageQueue) -> bool:
         if self.take_s:

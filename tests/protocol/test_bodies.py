@@ -59,6 +59,10 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
     "connections": (group_bodies.decode_connections, answer(answers(203)[0]).body.decode()),
     "consumer_ids": (group_bodies.decode_consumer_ids, '{"consumerIdList":["c2","c1"]}'),
+    "locked_queues": (
+        group_bodies.decode_locked_queues,
+        '{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}',
+    ),
     "running_info": (group_bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
     "groups": (group_bodies.decode_groups, answer(answers(201)[0]).body.decode()),
     "pop_shares": (partial(group_bodies.decode_pop_shares, "G"), MODES),

@@ -28,7 +28,7 @@ from .joining import find_group_faults
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
-    from rmqctl.consumer.batch import Listener
+    from rmqctl.consumer.batch import AnyListener
     from rmqctl.consumer.reports.problems import Problem
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.group import Subscription
@@ -97,7 +97,7 @@ class ConsumeRun:
         self._error = self._error or error
         self.stop()
 
-    async def run(self, client: Client, listener: Listener) -> int:
+    async def run(self, client: Client, listener: AnyListener) -> int:
         """Consume; return the exit code. Raises the errors of joining, and the first error given to fail()."""
         self._loop = asyncio.get_running_loop()
         threads = set(threading.enumerate())

@@ -22,19 +22,20 @@ from rmqctl.cli.output.message_item import message_item
 from rmqctl.consumer.reports.failures import ListenerError
 from rmqctl.consumer.workers import find_fault
 from rmqctl.errors import UsageError
-from rmqctl.model.consumption import ConsumeStatus
+from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeStatus
 
 if TYPE_CHECKING:
     from rmqctl.cli.output.body import BodyStyle
     from rmqctl.cli.output.row_stream import RowStream
-    from rmqctl.consumer.batch import Batch, Listener
+    from rmqctl.consumer.batch import AnyListener, Batch
     from rmqctl.protocol.message import StoredMessage
 
 
+_Status = ConsumeStatus | ConsumeOrderlyStatus
 _FORM = 'Use a function like def consume(messages, context): ... return "CONSUME_SUCCESS".'
 
 
-def load_function(named: str) -> Listener:
+def load_function(named: str) -> AnyListener:
     """Return the function that MODULE:FUNCTION or FILE.py:FUNCTION names. Raises UsageError if it is not usable."""
     place, separator, name = named.rpartition(":")
     if not separator or not place or not name.isidentifier():
@@ -79,31 +80,41 @@ def _load_file(path: str) -> ModuleType:
     return module
 
 
-def print_to(stream: RowStream, style: BodyStyle, on_failed: Callable[[BaseException], None]) -> Listener:
+def print_to(
+    stream: RowStream, style: BodyStyle, on_failed: Callable[[BaseException], None], *, is_orderly: bool
+) -> AnyListener:
     """Return a listener that shows each message, and leaves messages that it cannot show unacknowledged.
 
     `on_failed` receives the reason: the output is closed, the disk is full, or the key of a filter is unknown.
     """
+    success, _ = _statuses(is_orderly=is_orderly)
 
-    def show(messages: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
+    def show(messages: Sequence[StoredMessage], batch: Batch) -> _Status:
         try:
             stream.write([message_item(_found(message, batch), style) for message in messages])
         except (OSError, UsageError) as error:
             # The messages are not at fault: if sent back, all pulled messages would move towards the dead letters.
             batch.is_left_alone = True
             on_failed(error)
-        return ConsumeStatus.CONSUME_SUCCESS
+        return success
 
-    return show
+    return show  # type: ignore[return-value]
 
 
-def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener:
+def _statuses(*, is_orderly: bool) -> tuple[_Status, _Status]:
+    """Return the status of success, and the one that asks for a retry."""
+    if is_orderly:
+        return ConsumeOrderlyStatus.SUCCESS, ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    return ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.RECONSUME_LATER
+
+
+def run_command(command: str, style: BodyStyle, *, timeout_s: float, is_orderly: bool) -> AnyListener:
     """Return a listener that runs a command for each batch, without a shell. Raises UsageError for a missing command.
 
     It reads the body of the message on stdin, or one JSON line per message of a larger batch. Exit code 0 is success;
     75 (EX_TEMPFAIL) asks for a retry later; others are failures, which are retried too.
 
-    A command that runs longer than timeout_s is killed with all its processes; its messages are sent back by then.
+    A command that runs longer than timeout_s is killed with all its processes, and has failed.
     """
     try:
         words = shlex.split(command)
@@ -111,7 +122,9 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener
         raise UsageError(f"Invalid --exec {command!r}: {error}.") from None
     _require_command(words[0] if words else "")
 
-    async def run(messages: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
+    success, later = _statuses(is_orderly=is_orderly)
+
+    async def run(messages: Sequence[StoredMessage], batch: Batch) -> _Status:
         variables = {**os.environ, **_variables(messages[0], len(messages), batch)}
         try:
             # Its own process group: a Ctrl-C at the terminal is for rmqctl, which waits until commands have finished.
@@ -133,12 +146,12 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener
                 with contextlib.suppress(asyncio.CancelledError):
                     await process.wait()
         if process.returncode == os.EX_TEMPFAIL:
-            return ConsumeStatus.RECONSUME_LATER
+            return later
         if process.returncode != 0:
             raise ListenerError(f"{words[0]} {_end_words(process.returncode)}")
-        return ConsumeStatus.CONSUME_SUCCESS
+        return success
 
-    return run
+    return run  # type: ignore[return-value]
 
 
 def _require_command(name: str) -> None:

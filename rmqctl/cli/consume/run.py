@@ -18,7 +18,7 @@ from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
-    from rmqctl.consumer.batch import Listener
+    from rmqctl.consumer.batch import AnyListener
 
 _MOST_VIRTUAL_NODES = 10_000
 # The unique keys that --dedup remembers, at about 150 bytes each.
@@ -48,13 +48,17 @@ letters. It therefore requires --yes, or --confirm GROUP in a protected context.
 \b
 --handler FUNCTION  MODULE:FUNCTION or FILE.py:FUNCTION, plain (run in
                     threads) or async, called as FUNCTION(messages, context).
-                    Returns "CONSUME_SUCCESS" or "RECONSUME_LATER". None and
-                    exceptions count as RECONSUME_LATER.
+                    Returns "CONSUME_SUCCESS" or "RECONSUME_LATER", with
+                    --orderly "SUCCESS" or "SUSPEND_CURRENT_QUEUE_A_MOMENT".
+                    None and exceptions count as the second one.
 --exec COMMAND      Run without a shell for each batch: the body on stdin (one
                     JSON line per message if there are several), and
                     RMQ_TOPIC, RMQ_MESSAGE_ID, RMQ_KEYS ... as variables.
                     Exit code 0 means success, 75 asks for a retry later.
 --print             Show each message, like rmqctl message tail.
+
+With --orderly, the messages of a queue are consumed in order, under a lock at its broker. What fails is consumed again
+after 1s, before anything behind it, until it succeeds or --max-reconsume-times makes a dead letter of it.
 
 All members of a group must use the same --strategy with the same options, and consume the same topics. Strategies:
 averagely (RocketMQ's default), circle, consistent-hash, machine-room, machine-room-nearby, config, and those of
@@ -93,6 +97,9 @@ def command(
             help="Where a new group starts: latest, earliest, a time. [default: latest]",
         ),
     ] = None,
+    orderly: Annotated[
+        bool, typer.Option("--orderly", help="Consume each queue in order, as all members must do.")
+    ] = False,
     batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages per batch.")] = 1,
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", min=1, max=1024, help="Concurrent batches. [default: 20]")
@@ -117,7 +124,12 @@ def command(
     ] = "15m",
     max_reconsume_times: Annotated[
         int,
-        typer.Option("--max-reconsume-times", metavar="N", min=-1, help="Retries before a dead letter; -1 means 16."),
+        typer.Option(
+            "--max-reconsume-times",
+            metavar="N",
+            min=-1,
+            help="Retries before a dead letter; -1: 16, or no limit with --orderly.",
+        ),
     ] = -1,
     delay_level: Annotated[
         int,
@@ -222,7 +234,13 @@ def command(
         skip_behind_count=skip_if_behind,
         dedup_count=_DEDUP_COUNT if dedup else None,
         protect_s=seconds_option("--protect", protect),
+        is_orderly=orderly,
     )
+    excluded = {"--dedup": dedup, "--delay-level": delay_level, "--ack-index rocketmq": ack_index is AckIndex.ROCKETMQ}
+    for option in [option for option, is_given in excluded.items() if orderly and is_given]:
+        raise UsageError(
+            f"--orderly and {option} exclude each other.", hint="A failed batch of a queue comes again first."
+        )
     if count is not None and until_caught_up:
         raise UsageError("--count and --until-caught-up exclude each other.", hint="Use one of them, and --for.")
     if settings.consume_timeout_s == 0:
@@ -237,13 +255,14 @@ def command(
         warn=lambda sentence: note_to_stderr(f"rmqctl: {printable(sentence)}"),
         show_error=_show_error if invocation.is_debugging else None,
     )  # fmt: skip
-    listener: Listener
+    listener: AnyListener
     if handler is not None:
         listener = load_function(handler)
     elif exec_ is not None:
-        listener = run_command(exec_, style, timeout_s=settings.consume_timeout_s)
+        listener = run_command(exec_, style, timeout_s=settings.consume_timeout_s, is_orderly=orderly)
     else:
-        listener = print_to(RowStream("MessageList", MESSAGE_COLUMNS, message_name, display), style, running.fail)
+        rows = RowStream("MessageList", MESSAGE_COLUMNS, message_name, display)
+        listener = print_to(rows, style, running.fail, is_orderly=orderly)
     invocation.require_writable()
     if invocation.is_protected:
         confirm_by_name(name, given=confirm, may_ask=invocation.may_ask)

@@ -49,6 +49,12 @@ class ConsumeObserver(Protocol):
     def unblocked(self, process_queue: ProcessQueue) -> None:
         """Report that a blocked queue pulls again."""
 
+    def suspended(self, batch: Batch, result: ConsumeResult, *, dead_count: int, pause_s: float) -> None:
+        """Report a batch of an orderly consumer that failed; `dead_count` of its messages become dead letters."""
+
+    def not_buried(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
+        """Report that a queue waits, because no broker accepts a message of it as a dead letter."""
+
     def expired(self, batch: Batch) -> None:
         """Count and report a batch that took too long and is sent back."""
 

@@ -15,7 +15,15 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.text.words import counted
 
-from .failures import cause_of, describe_cause, describe_error, describe_failure, describe_messages, id_of
+from .failures import (
+    cause_of,
+    describe_cause,
+    describe_error,
+    describe_failure,
+    describe_messages,
+    describe_suspension,
+    id_of,
+)
 from .problems import Problems
 
 _MOST_WAITING = 100_000
@@ -78,6 +86,21 @@ class ConsumeReporter:
             sentence = describe_failure(batch, failed, result, dead_count=dead_count, group=self._settings.group)
         self._problems(ConsumerWarning.LISTENER, sentence, cause_of(batch), error=batch.error, count=len(failed))
 
+    def suspended(self, batch: Batch, result: ConsumeResult, *, dead_count: int, pause_s: float) -> None:
+        """See ConsumeObserver."""
+        sentence = describe_suspension(
+            batch, result, dead_count=dead_count, pause_s=pause_s, group=self._settings.group
+        )
+        self._problems(
+            ConsumerWarning.LISTENER, sentence, cause_of(batch), error=batch.error, count=len(batch.messages)
+        )
+
+    def not_buried(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
+        """See ConsumeObserver."""
+        mq = process_queue.mq
+        sentence = f"{mq} waits, because no broker accepts a message as a dead letter: {error.sentence}"
+        self._problems(ConsumerWarning.BLOCKED, sentence, str(mq))
+
     def expired(self, batch: Batch) -> None:
         """See ConsumeObserver. Java's clients do not count it as failed."""
         self.failed_count += len(batch.messages)
@@ -132,7 +155,7 @@ class ConsumeReporter:
 
     def unblocked(self, process_queue: ProcessQueue) -> None:
         """See ConsumeObserver."""
-        self._problems.works(ConsumerWarning.BLOCKED, str(process_queue.mq), f"{process_queue.mq} pulls again")
+        self._problems.works(ConsumerWarning.BLOCKED, str(process_queue.mq), f"{process_queue.mq} continues")
 
     def broke(self, what: str, error: BaseException) -> None:
         """See ConsumeObserver."""

@@ -76,14 +76,27 @@ def describe_failure(
     batch: Batch, failed: Sequence[StoredMessage], result: ConsumeResult, *, dead_count: int, group: str
 ) -> str:
     """Return sentences about the failed messages of a batch; `dead_count` of them will become dead letters."""
-    whither = []
-    if dead_count:
-        become = "becomes a dead letter" if dead_count == 1 else "become dead letters"
-        whither.append(f"{counted(dead_count, 'message')} {become} ({DLQ_PREFIX}{group})")
+    whither = [_dead_words(dead_count, group)] if dead_count else []
     if len(failed) > dead_count:
         count = len(failed) - dead_count
         whither.append(f"{counted(count, 'message')} {'goes' if count == 1 else 'go'} back to the broker")
     return f"{describe_cause(batch, failed, result)} {' and '.join(whither)}."
+
+
+def describe_suspension(batch: Batch, result: ConsumeResult, *, dead_count: int, pause_s: float, group: str) -> str:
+    """Return sentences about a batch of an orderly consumer that failed, and about what its queue waits for."""
+    cause, left_count = describe_cause(batch, batch.messages, result), len(batch.messages) - dead_count
+    them = "it" if left_count == 1 else "them"
+    dead = _dead_words(dead_count, group)
+    if not left_count:
+        return f"{cause} {dead}."
+    start = f"{dead}; the" if dead else "The"
+    return f"{cause} {start} queue waits for {pause_s:g} s, then the listener gets {them} again."
+
+
+def _dead_words(count: int, group: str) -> str:
+    become = "becomes a dead letter" if count == 1 else "become dead letters"
+    return f"{counted(count, 'message')} {become} ({DLQ_PREFIX}{group})" if count else ""
 
 
 def describe_cause(batch: Batch, failed: Sequence[StoredMessage], result: ConsumeResult) -> str:

@@ -112,6 +112,9 @@ def _file(tmp_path: Path, text: str) -> str:
         (("--exec", "/etc/passwd"), "/etc/passwd is not executable"),
         (("--exec", "/etc"), "/etc is a folder"),
         (("--print", "--count", "1", "--until-caught-up"), "exclude each other"),
+        (("--print", "--orderly", "--dedup"), "--orderly and --dedup exclude"),
+        (("--print", "--orderly", "--delay-level", "3"), "--orderly and --delay-level exclude"),
+        (("--print", "--orderly", "--ack-index", "rocketmq"), "--orderly and --ack-index rocketmq exclude"),
         (("--print", "--skip-older-than", "x"), "--skip-older-than: "),
         (("--print", "--skip-if-behind", "0"), "--skip-if-behind"),
         (("--print", "--delay-level", "-2"), "--delay-level"),
@@ -359,6 +362,18 @@ def test_how_a_command_ended(command: str, says: str, sandbox: ThreadedSandbox) 
     _send(sandbox, "a")
     _until(sandbox, says, "--exec", command, code=8)
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 1)
+
+
+def test_a_command_gets_the_messages_of_a_queue_in_order(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "a", "b", "c")
+    out = tmp_path / "out"
+    script = f'body=$(cat); echo $body$RMQ_RECONSUME_TIMES >> "{out}"; test $body$RMQ_RECONSUME_TIMES != b0 || exit 75'
+    result = _consume(capsys, "--orderly", "--exec", f"sh -c '{script}'", "--count", "3")
+    assert out.read_text().split() == ["a0", "b0", "b1", "c0"]
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (3, 0)
+    assert "SUSPEND_CURRENT_QUEUE_A_MOMENT (FAILED). The queue waits for 1 s" in result.err
 
 
 _UNTIL = ("--until-caught-up", "--for", "2m", "--workers", "1")

@@ -68,6 +68,7 @@ class OurConsumer:
             "NAMESRV_ADDR": namesrv, "RMQCTL_CACHE": os.devnull, "HOME": str(folder), "HEARD": str(self._heard_path),
         }  # fmt: skip
         env |= {key: str(value) for key, value in (listener or {}).items()}
+        env |= {"ORDERLY": "1"} if "--orderly" in words else {}
         how = ("--print", "-o", "jsonl") if listener is None else ("--handler", f"{_LISTENER}:consume")
         with self._said_path.open("ab") as said, (folder / f"{name}.printed").open("ab") as printed:
             self.process = subprocess.Popen(

@@ -2,7 +2,7 @@
 
 HEARD is the file. Bodies that start with FAIL fail while they were sent back less than FAIL_BELOW times. Bodies that
 start with SLOW take SLOW_S seconds and then fail, or never end where that is 0; others take EACH_S. Those that start
-with RAISE raise, those with NOTHING return None.
+with RAISE raise, those with NOTHING return None. With ORDERLY, it answers as an orderly listener.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ _OUT = os.open(os.environ["HEARD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 _FAIL, _SLOW = os.environ.get("FAIL"), os.environ.get("SLOW")
 _RAISE, _NOTHING = os.environ.get("RAISE"), os.environ.get("NOTHING")
 _FAIL_BELOW = int(os.environ.get("FAIL_BELOW", "1"))
+_GOOD, _BAD = (
+    ("SUCCESS", "SUSPEND_CURRENT_QUEUE_A_MOMENT")
+    if os.environ.get("ORDERLY")
+    else ("CONSUME_SUCCESS", "RECONSUME_LATER")
+)
 _SLOW_S, _EACH_S = float(os.environ.get("SLOW_S", "0")), float(os.environ.get("EACH_S", "0"))
 
 
@@ -30,14 +35,14 @@ def consume(messages: Sequence[Any], context: Any) -> str | None:
             threading.Event().wait()
         time.sleep(_SLOW_S)
         _note("FAILED", messages, context)
-        return "RECONSUME_LATER"
+        return _BAD
     if _EACH_S:
         # Not time.sleep(): by a clock of libfaketime it raises.
         threading.Event().wait(_EACH_S * len(messages))
     failing = _FAIL is not None and any(body.startswith(_FAIL) for body in bodies)
     if failing and messages[0].reconsume_times < _FAIL_BELOW:
         _note("FAILED", messages, context)
-        return "RECONSUME_LATER"
+        return _BAD
     for prefix in filter(None, (_RAISE, _NOTHING)):
         if any(body.startswith(prefix) for body in bodies):
             _note("FAILED", messages, context)
@@ -45,7 +50,7 @@ def consume(messages: Sequence[Any], context: Any) -> str | None:
                 raise ValueError(f"raised at {bodies[0]}")
             return None
     _note("DONE", messages, context)
-    return "CONSUME_SUCCESS"
+    return _GOOD
 
 
 def _note(event: str, messages: Sequence[Any], context: Any) -> None:

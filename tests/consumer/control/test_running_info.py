@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rmqctl.consumer.control.running_info import ConsumerState, HeldQueue, encode_running_info
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
-from rmqctl.consumer.running_info import ConsumerState, HeldQueue, encode_running_info
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model import group
 from rmqctl.model.consumption import ConsumeFromWhere
@@ -30,7 +30,7 @@ def held(mq: MessageQueue, *offsets: int, commit_offset: int = 7) -> HeldQueue:
     queue = ProcessQueue(mq, now_ms=START_MS + 1000)
     queue.put(stored_at(offsets))
     queue.last_pull_at_ms, queue.last_consume_at_ms = START_MS + 3000, START_MS + 2000
-    return HeldQueue(queue, commit_offset, START_MS + 1000)
+    return HeldQueue(queue, commit_offset)
 
 
 def running(settings: ConsumerSettings | None = None, **more: Any) -> ConsumerState:
@@ -104,7 +104,7 @@ def test_the_time_to_begin_at_is_written_in_the_zone_of_the_machine(given_ms: in
 def test_a_large_queue_is_told_in_whole_mib() -> None:
     queue = ProcessQueue(ONE)
     queue.put([stored(offset, b"x" * (3 << 19)) for offset in range(3)])
-    body = encode_running_info(running(queues={ONE: HeldQueue(queue, 0, START_MS)}))
+    body = encode_running_info(running(queues={ONE: HeldQueue(queue, 0)}))
     assert group_bodies.decode_running_info(body).process_queues[ONE].cached_size_mib == 4
 
 

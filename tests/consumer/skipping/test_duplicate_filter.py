@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rmqctl.consumer.duplicate_filter import DuplicateFilter
 from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.skipping.duplicate_filter import DuplicateFilter
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from tests.consumer.consumer_cluster import Cluster, Seen, scenario

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
+from rmqctl.consumer.orderly_line import QueueLine
+from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.group import CONSUME_PASSIVELY, Subscription, TopicConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.consumer_requests import subscription_data
 from rmqctl.protocol.java_dumps import dumps
+from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.versions import OUR_VERSION, version_name
 from rmqctl.rules.flow_control import FlowControl
 from rmqctl.rules.head_notes import Head, note_of_head
-
-from .process_queue import ProcessQueue
-from .settings import ConsumerSettings
 
 # Java's client shows this for a limit that is off.
 _NO_LIMIT = "-1"
@@ -26,11 +27,15 @@ _MIB_BYTES = 1 << 20
 
 
 class HeldQueue(Struct, frozen=True):
-    """A held queue, with its position as Java shows it: -1 for none, -2 if the broker did not answer."""
+    """A held queue, with its position as Java shows it: -1 for none, -2 if the broker did not answer.
+
+    `line` is for orderly consumers only.
+    """
 
     process_queue: ProcessQueue
     commit_offset: int
-    taken_at_ms: int
+    is_locked: bool = True
+    line: QueueLine | None = None
 
 
 class ConsumerState(Struct, frozen=True, kw_only=True):
@@ -84,7 +89,7 @@ def properties(running: ConsumerState) -> dict[str, str]:
         since_ms = running.started_at_ms - _HALF_AN_HOUR_MS
     named = {
         "PROP_CLIENT_VERSION": version_name(OUR_VERSION),
-        "PROP_CONSUMEORDERLY": "false",
+        "PROP_CONSUMEORDERLY": "true" if settings.is_orderly else "false",
         "PROP_CONSUMER_START_TIMESTAMP": str(running.started_at_ms),
         "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
         "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in running.name_servers),
@@ -125,26 +130,34 @@ def properties(running: ConsumerState) -> dict[str, str]:
 
 
 def _process_queue_info(held: HeldQueue) -> dict[str, Any]:
-    queue = held.process_queue
-    # Java shows the first and last offset of an empty queue as 0.
+    queue, line = held.process_queue, held.line
+    # Java shows the first and last offset of an empty queue as 0, and does not count what an orderly listener has.
+    count, first, last = queue.count, queue.first_offset or 0, queue.last_offset or 0
+    work_first, work_last = 0, 0
+    if line is not None:
+        count, (first, last), (work_first, work_last) = len(line.waiting), _ends(line.waiting), _ends(line.in_work)
     return {
-        "cachedMsgCount": queue.count,
-        "cachedMsgMaxOffset": queue.last_offset or 0,
-        "cachedMsgMinOffset": queue.first_offset or 0,
+        "cachedMsgCount": count,
+        "cachedMsgMaxOffset": last,
+        "cachedMsgMinOffset": first,
         "cachedMsgSizeInMiB": queue.size_bytes // _MIB_BYTES,
         "commitOffset": held.commit_offset,
         "droped": queue.dropped,
         "lastConsumeTimestamp": queue.last_consume_at_ms,
         # Concurrent consumption locks nothing. Java reports each of its queues as locked since it was taken, and
         # programs that wait for a queue to be taken again read that time.
-        "lastLockTimestamp": held.taken_at_ms,
+        "lastLockTimestamp": queue.taken_at_ms if line is None else queue.locked_at_ms,
         "lastPullTimestamp": queue.last_pull_at_ms,
-        "locked": True,
-        "transactionMsgCount": 0,
-        "transactionMsgMaxOffset": 0,
-        "transactionMsgMinOffset": 0,
+        "locked": held.is_locked,
+        "transactionMsgCount": 0 if line is None else len(line.in_work),
+        "transactionMsgMaxOffset": work_last,
+        "transactionMsgMinOffset": work_first,
         "tryUnlockTimes": 0,
     }
+
+
+def _ends(messages: Sequence[StoredMessage]) -> tuple[int, int]:
+    return (messages[0].queue_offset, messages[-1].queue_offset) if messages else (0, 0)
 
 
 def _consume_status(status: TopicConsumeStatus) -> dict[str, float]:

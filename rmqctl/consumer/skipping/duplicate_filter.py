@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.errors import RmqctlError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
-
-from .process_queue import ProcessQueue
 
 # Messages that are no longer in flight are forgotten when their number has doubled.
 _LEAST_OPEN = 10_000

@@ -8,6 +8,13 @@ from typing import Any, Protocol
 
 from rmqctl.client.core import Client
 from rmqctl.client.link import Handler
+from rmqctl.consumer.batch import AnyListener
+from rmqctl.consumer.counters import Counters
+from rmqctl.consumer.offsets.store import OffsetStore
+from rmqctl.consumer.orderly_line import QueueLine
+from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.settings import ConsumerSettings
+from rmqctl.consumer.stacks import stacks
 from rmqctl.errors import RmqctlError
 from rmqctl.model.group import Subscription
 from rmqctl.model.queue import MessageQueue
@@ -19,14 +26,8 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.rules.head_notes import Head
 
-from .batch import Listener
-from .counters import Counters
 from .direct_consumption import consume_directly, make_batch
-from .offsets.store import OffsetStore
-from .process_queue import ProcessQueue
 from .running_info import ConsumerState, HeldQueue, encode_running_info
-from .settings import ConsumerSettings
-from .stacks import stacks
 
 # The pause between dropping the queues and setting their offsets (MQClientInstance.resetOffset).
 RESET_WAIT_S = 10.0
@@ -42,7 +43,7 @@ class ControlledConsumer(Protocol):
     client: Client
     settings: ConsumerSettings
     client_id: str
-    listener: Listener
+    listener: AnyListener
     offsets: OffsetStore
     counters: Counters
 
@@ -56,9 +57,6 @@ class ControlledConsumer(Protocol):
     def process_queues(self) -> Mapping[MessageQueue, ProcessQueue]:
         """Return the held queues."""
 
-    def taken_at_ms(self, mq: MessageQueue) -> int:
-        """Return when a held queue was taken, epoch ms."""
-
     def heads(self) -> Mapping[MessageQueue, Head]:
         """Return the first message in flight of each queue whose listener is processing it now."""
 
@@ -67,6 +65,9 @@ class ControlledConsumer(Protocol):
 
     def unsuspend(self) -> None:
         """Undo one suspend()."""
+
+    def line(self, mq: MessageQueue) -> QueueLine | None:
+        """Return how far a queue of an orderly consumer is; None for a concurrent one."""
 
     async def drop(self, mq: MessageQueue) -> bool:
         """Store the offset of a queue that is in memory, and give up the queue."""
@@ -201,13 +202,17 @@ class ClientProcessor:
             strategy=self._strategy,
             listener=_name_of(consumer.listener),
             subscriptions=topics.values(),
-            queues={mq: HeldQueue(queues[mq], positions[mq], consumer.taken_at_ms(mq)) for mq in positions},
+            queues={mq: self._held(consumer, queues[mq], positions[mq]) for mq in positions},
             statuses={topic: consumer.counters.status(topic) for topic in topics},
             holds=consumer.counters.holds,
             heads=consumer.heads(),
             stacks=stacks() if command.ext_fields.get("jstackEnable") == "true" else None,
         )
         return Command(ResponseCode.SUCCESS, body=encode_running_info(running))
+
+    def _held(self, consumer: ControlledConsumer, queue: ProcessQueue, position: int) -> HeldQueue:
+        now_s = consumer.client.clock.monotonic_s()
+        return HeldQueue(queue, position, is_locked=now_s <= queue.lock_until_s, line=consumer.line(queue.mq))
 
     async def _consume(self, _: str, command: Command) -> Command:
         """CONSUME_MESSAGE_DIRECTLY: the listener runs to its end, although the broker waits for only 10 s."""
@@ -253,6 +258,6 @@ def _not_here(command: Command) -> Command:
     return Command(ResponseCode.SYSTEM_ERROR, remark=f"The Consumer Group <{group}> not exist in this consumer")
 
 
-def _name_of(listener: Listener) -> str:
+def _name_of(listener: AnyListener) -> str:
     named = listener if hasattr(listener, "__qualname__") else type(listener)
     return f"{named.__module__}.{named.__qualname__}"

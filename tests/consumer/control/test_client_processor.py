@@ -11,7 +11,7 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch, Listener
-from rmqctl.consumer.client_processor import ClientProcessor
+from rmqctl.consumer.control.client_processor import ClientProcessor
 from rmqctl.consumer.counters import Counters
 from rmqctl.consumer.offsets.store import BrokerOffsets
 from rmqctl.consumer.process_queue import ProcessQueue
@@ -80,8 +80,8 @@ class Member:
     def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
         return self.queues
 
-    def taken_at_ms(self, mq: MessageQueue) -> int:
-        return self.started_at_ms + mq.queue_id
+    def line(self, mq: MessageQueue) -> None:
+        return None
 
     def heads(self) -> dict[MessageQueue, Head]:
         return {mq: Head(queue.first_offset, 7) for mq, queue in self.queues.items() if queue.first_offset is not None}

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.reports.problems import Problems
+from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.consumption import ConsumerWarning
+from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
 from .duplicate_filter import DuplicateFilter
-from .process_queue import ProcessQueue
-from .reports.problems import Problems
-from .settings import ConsumerSettings
 
 
 class MessageSkipper:
     """Finds unwanted messages. `now_ms` is the brokers' time, because ages are by their clocks.
 
     `seen` is the user's function, for example whether a unique key was consumed before: the unique key of a message
-    stays the same over its retries. A message for which `seen` fails counts as wanted.
+    stays the same over its retries. A message for which `seen` fails counts as wanted. `skipped_count` counts unwanted
+    ones.
     """
 
     def __init__(
@@ -30,8 +32,9 @@ class MessageSkipper:
         self._seen = seen
         self._now_ms = now_ms
         self._problems = problems
-        self.duplicates = None if settings.dedup_count is None else DuplicateFilter(settings.dedup_count)
-        self.is_needed = any(each is not None for each in (seen, self._older_s, self._behind_count, self.duplicates))
+        self.skipped_count = 0
+        self._duplicates = None if settings.dedup_count is None else DuplicateFilter(settings.dedup_count)
+        self.is_needed = any(each is not None for each in (seen, self._older_s, self._behind_count, self._duplicates))
 
     def find_unwanted(
         self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
@@ -59,10 +62,30 @@ class MessageSkipper:
                 topic,
                 "skip() returned True",
             )
-        if self.duplicates is not None:
-            messages, copies = self.duplicates.sort(process_queue, messages)
+        if self._duplicates is not None:
+            messages, copies = self._duplicates.sort(process_queue, messages)
             self._note(copies, unwanted, topic, "duplicates by their unique key")
+        self.skipped_count += len(unwanted)
         return messages, unwanted
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether messages wait for the result of their duplicates."""
+        return self._duplicates is not None and self._duplicates.has_waiting
+
+    def release(self) -> list[tuple[ProcessQueue, StoredMessage]]:
+        """Return the messages that need not wait any more, to have them looked at again."""
+        return [] if self._duplicates is None else self._duplicates.release()
+
+    def succeeded(self, mq: MessageQueue, messages: Sequence[StoredMessage]) -> None:
+        """Note consumed messages, to recognise duplicates."""
+        if self._duplicates is not None:
+            self._duplicates.succeeded(mq, messages)
+
+    def forget(self, mq: MessageQueue) -> None:
+        """Have messages of a queue consumed again, because its offset was moved back."""
+        if self._duplicates is not None:
+            self._duplicates.forget(mq)
 
     def _without(
         self, messages: Sequence[StoredMessage], skipped: Sequence[StoredMessage], unwanted: list[StoredMessage],
