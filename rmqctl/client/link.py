@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from rmqctl.errors import DeadlineError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.net.clock import Clock
 from rmqctl.net.stream import Stream
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import start_task, stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection, Event, RequestReceived
@@ -125,9 +125,7 @@ class Link:
                 answer.set_exception(self._end)
 
     def _handle(self, command: Command) -> None:
-        task = asyncio.ensure_future(self._answer(command))
-        self._handling.add(task)
-        task.add_done_callback(self._handling.discard)
+        start_task(self._answer(command), self._handling)
 
     async def _answer(self, request: Command) -> None:
         handler = self._handlers.get(request.code)

@@ -21,13 +21,12 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
 
-from .concurrent_consumption import ConcurrentConsumption
+from .consumption import Consumption
 from .counters import Counters
 from .membership import Membership
 from .offsets.ownership import Ownership
 from .offsets.start import StartOffsets
 from .offsets.store import OffsetStore
-from .orderly_consumption import OrderlyConsumption
 from .pauses import Pauses
 from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
@@ -62,8 +61,7 @@ async def _nothing() -> None:
 class AssignedQueues:
     """The queues of one consumer; the owner for Rebalance and pull_queue().
 
-    `queues` has the held queues, `is_running` allows pulling. Set
-    `consumption` before any queue is taken.
+    `queues` has the held queues, `is_running` allows pulling. Set `consumption` before any queue is taken.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class AssignedQueues:
         self.settings = settings
         self.is_running = False
         self.started_at_ms = 0
-        self.consumption: ConcurrentConsumption | OrderlyConsumption | None = None
+        self.consumption: Consumption | None = None
         self.queues: dict[MessageQueue, ProcessQueue] = {}
         self._routes = routes
         self._membership = membership
@@ -281,8 +279,8 @@ class AssignedQueues:
 
     def is_paused(self, process_queue: ProcessQueue) -> bool:
         """See pulling.Owner."""
-        is_unlocked = self.client.clock.monotonic_s() > process_queue.lock_until_s
-        return self.pauses.is_suspended or process_queue.is_paused or is_unlocked
+        is_locked = process_queue.is_locked(self.client.clock.monotonic_s())
+        return self.pauses.is_suspended or process_queue.is_paused or not is_locked
 
     def subscription(self, topic: str) -> Subscription | None:
         """See pulling.Owner."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeStatus
+from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeResult, ConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 
@@ -16,6 +16,7 @@ from .process_queue import ProcessQueue
 
 # Every message of a batch.
 ALL = 2**31 - 1
+_FAILED = frozenset({ConsumeStatus.RECONSUME_LATER, ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT})
 
 
 class Admission(Enum):
@@ -70,8 +71,17 @@ class OrderlyBatch(Batch, eq=False):
     auto_commit: bool = True
     # As they are stored; `messages` has those with their numbers of tries.
     stored: Sequence[StoredMessage] = ()
-    # The worker does not go on with this queue by itself.
+    # The worker does not continue with this queue by itself.
     is_turn_over: bool = False
+
+
+def result_of(batch: Batch) -> ConsumeResult:
+    """Return how a batch that ended is counted, whatever time it took."""
+    if batch.error is not None:
+        return ConsumeResult.EXCEPTION
+    if batch.status is None:
+        return ConsumeResult.RETURNNULL
+    return ConsumeResult.FAILED if batch.status in _FAILED else ConsumeResult.SUCCESS
 
 
 Answer = ConsumeStatus | Literal["CONSUME_SUCCESS", "RECONSUME_LATER"] | None

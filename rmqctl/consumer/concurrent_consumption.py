@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Unpack
 
 from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumeResult, ConsumeStatus
 from rmqctl.model.group import BROADCASTING
-from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock, pause
-from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.message import StoredMessage
 
-from .batch import Admission, AnyListener, Batch
-from .count_limit import CountLimit
+from .batch import Admission, AnyListener, Batch, result_of
+from .consumption import Consumption, ConsumptionNeeds
 from .expiry import Expiry, RunningBatch
 from .process_queue import ProcessQueue
-from .reports.consume_observer import ConsumeObserver
-from .send_back import RetrySender
 from .settings import ConsumerSettings
 from .workers import make_workers, name_of_workers
 
@@ -47,37 +44,19 @@ class _Sum:
         self.batch_count = 0
 
 
-class ConcurrentConsumption:
-    """Passes messages to the listener, and acknowledges them.
-
-    `acknowledge` receives the offset up to which a queue is done. `is_stalled` returns whether the event loop has not
-    run for too long, at a monotonic time: batches are then kept until release(). `limit` ends consumption after some
-    messages. `on_success` receives the consumed messages of a queue. The listener, and the start of a batch, run in
-    workers; everything else runs in the event loop.
-    """
+class ConcurrentConsumption(Consumption):
+    """Passes messages to the listener as they come, many batches of a queue at a time. See Consumption."""
 
     def __init__(
-        self, settings: ConsumerSettings, listener: AnyListener, clock: Clock, *, send_back: RetrySender,
-        acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
-        is_stalled: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
-        on_success: Callable[[MessageQueue, Sequence[StoredMessage]], None] = lambda _, __: None,
-    ) -> None:  # fmt: skip
-        self._settings = settings
-        self._clock = clock
-        self._send_back = send_back
-        self._acknowledge = acknowledge
-        self._watcher = watcher
-        self._is_stalled = is_stalled
-        self._limit = limit
-        self._on_success = on_success
+        self, settings: ConsumerSettings, listener: AnyListener, clock: Clock, **needs: Unpack[ConsumptionNeeds]
+    ) -> None:
+        super().__init__(settings, clock, needs)
         # Batches that workers did not start yet, and those that were cut off others. Workers append to them.
         self._kept: deque[Batch] = deque()
         self._cut: deque[Batch] = deque()
-        self._running: set[asyncio.Task[None]] = set()
         self._open_count = 0
         # Batches that are overdue, each of which has a worker.
         self._overdue_count = 0
-        self._is_closed = False
         self._gate = asyncio.Semaphore(_SENT_BACK_AT_ONCE)
         self.expiry = Expiry(clock, settings.consume_timeout_s, self._expire)
         self._workers = make_workers(
@@ -109,11 +88,9 @@ class ConcurrentConsumption:
         return self._open_count == 0 and not self._running
 
     async def aclose(self) -> None:
-        """Stop the workers and the sending back; ignore results of listeners from now on."""
-        self._is_closed = True
-        self._workers.close()
+        """See Consumption."""
         self.expiry.close()
-        await stop_tasks(self._running)
+        await super().aclose()
 
     def _admit(self, batch: Batch, now_s: float) -> Admission:
         """Decide whether a worker starts a batch."""
@@ -169,12 +146,6 @@ class ConcurrentConsumption:
             return True  # it settles, unconsumed
         is_held = process_queue.is_on_hold or process_queue.is_paused
         return not is_held and (self._limit is None or self._limit.has_room_for(batch))
-
-    def _settle_all(self, batches: list[Batch]) -> None:
-        try:
-            self._settle(batches)
-        except Exception as error:  # noqa: BLE001 - otherwise no further result would be looked at
-            self._watcher.broke("Results of the listener were not noted", error)
 
     def _settle(self, batches: list[Batch]) -> None:
         """Acknowledge successful batches in bulk, and handle the others one by one."""
@@ -242,18 +213,6 @@ class ConcurrentConsumption:
         rest = Batch(batch.process_queue, bad, batch.delay_level)
         rest.attempt = batch.attempt
         self._start(rest, batch.delay_level)
-
-    def _succeed(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
-        process_queue.succeeded_at_ms = self._clock.now_ms()
-        self._remove(process_queue, messages)
-        self._on_success(process_queue.mq, messages)
-        if self._limit is not None:
-            self._limit.succeeded(len(messages))
-
-    def _remove(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
-        offset = process_queue.remove(messages)
-        if offset is not None and not process_queue.dropped:
-            self._acknowledge(process_queue.mq, offset)
 
     async def _give_back(self, batch: Batch, level: int) -> None:
         """Send messages back until none is left; those that no broker accepts are retried locally, then kept."""
@@ -344,15 +303,7 @@ class ConcurrentConsumption:
 
     def _start(self, batch: Batch, level: int) -> None:
         """Send messages back in the background."""
-        work = run_again(
-            partial(self._give_back, batch, level), clock=self._clock, rest_s=self._settings.local_retry_s,
-            on_error=partial(self._watcher.broke, f"{batch.mq}: sending failed messages back"),
-        )  # fmt: skip
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        batch.process_queue.in_work.add(task)
-        for tasks in (self._running, batch.process_queue.in_work):
-            task.add_done_callback(tasks.discard)
+        self._work_on(batch.process_queue, partial(self._give_back, batch, level), "sending failed messages back")
 
 
 def split(batch: Batch, *, ack_index_on_failure: bool) -> tuple[list[StoredMessage], list[StoredMessage]]:
@@ -381,11 +332,7 @@ def _is_readable(message: StoredMessage) -> bool:
 
 
 def _result(batch: Batch, timeout_s: float) -> ConsumeResult:
-    if batch.error is not None:
-        return ConsumeResult.EXCEPTION
-    if batch.status is None:
-        return ConsumeResult.RETURNNULL
+    found = result_of(batch)
     # The time limit may have been raised since the batch expired.
-    if batch.is_expired or batch.finished_s - batch.started_s >= timeout_s:
-        return ConsumeResult.TIME_OUT
-    return ConsumeResult.FAILED if batch.status is ConsumeStatus.RECONSUME_LATER else ConsumeResult.SUCCESS
+    is_late = batch.is_expired or batch.finished_s - batch.started_s >= timeout_s
+    return ConsumeResult.TIME_OUT if is_late and batch.status is not None else found

@@ -19,6 +19,7 @@ from rmqctl.model.group import Subscription
 from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.net.own_address import own_address
+from rmqctl.net.tasks import start_task
 from rmqctl.protocol import consumer_requests, group_bodies
 
 from .broker_time import BrokerTime
@@ -203,9 +204,7 @@ class Membership:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         # Not awaited: a hanging broker must not delay the next heartbeat.
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        start_task(work, self._tasks)
 
     def _places(self) -> list[_Line]:
         """Return a line for each address of each broker, and forget addresses that no route names any more."""

@@ -6,26 +6,23 @@ that failed too often becomes a dead letter; while no broker accepts it as one, 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
+from typing import Unpack
 
 from rmqctl.errors import RmqctlError
-from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeResult
+from rmqctl.model.consumption import ConsumeOrderlyStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock
-from rmqctl.net.tasks import run_again, stop_tasks
 from rmqctl.protocol.message import StoredMessage
 
-from .batch import Admission, AnyListener, Batch, OrderlyBatch
-from .count_limit import CountLimit
+from .batch import Admission, AnyListener, Batch, OrderlyBatch, result_of
+from .consumption import Consumption, ConsumptionNeeds
 from .expiry import RunningBatch
 from .orderly_line import OrderlyLine, QueueLine
 from .process_queue import ProcessQueue
-from .reports.consume_observer import ConsumeObserver
-from .send_back import RetrySender
 from .settings import ConsumerSettings
 from .workers import make_workers, name_of_workers
 
@@ -41,35 +38,23 @@ _CLOCK_STEP_S = 0.001
 _GOOD = frozenset({ConsumeOrderlyStatus.SUCCESS, ConsumeOrderlyStatus.COMMIT})
 
 
-class OrderlyConsumption:
-    """Passes the messages of each queue to the listener in order, and acknowledges them.
+class OrderlyConsumption(Consumption):
+    """Passes the messages of each queue to the listener in order. See Consumption.
 
-    The arguments are those of ConcurrentConsumption. A queue is not consumed while its lock does not count, and no two
-    batches of one queue run at the same time, even if the queue was given up and taken again meanwhile.
+    A queue is not consumed while its lock does not count, and no two batches of one queue run at the same time, even if
+    the queue was given up and taken again meanwhile.
     """
 
     def __init__(
-        self, settings: ConsumerSettings, listener: AnyListener, clock: Clock, *, send_back: RetrySender,
-        acknowledge: Callable[[MessageQueue, int], None], watcher: ConsumeObserver,
-        is_stalled: Callable[[float], bool] = lambda _: False, limit: CountLimit | None = None,
-        on_success: Callable[[MessageQueue, Sequence[StoredMessage]], None] = lambda _, __: None,
-    ) -> None:  # fmt: skip
-        self._settings = settings
-        self._clock = clock
-        self._send_back = send_back
-        self._acknowledge = acknowledge
-        self._watcher = watcher
-        self._is_stalled = is_stalled
-        self._limit = limit
-        self._on_success = on_success
+        self, settings: ConsumerSettings, listener: AnyListener, clock: Clock, **needs: Unpack[ConsumptionNeeds]
+    ) -> None:
+        super().__init__(settings, clock, needs)
         self._lines: dict[MessageQueue, OrderlyLine] = {}
         # The line of each queue that a worker has, or that is about to be settled.
         self._busy: dict[MessageQueue, OrderlyLine] = {}
         # Lines that a worker gave up, because something held them back. Workers append.
         self._held_back: deque[OrderlyLine] = deque()
         self._started: dict[MessageQueue, tuple[float, OrderlyBatch]] = {}
-        self._burying: set[asyncio.Task[None]] = set()
-        self._is_closed = False
         self._workers = make_workers(
             listener, settings.worker_count, clock, name=name_of_workers(settings.group),
             on_done=self._settle_all, admit=self._admit, on_end=self._ended, follow=self._follow,
@@ -88,7 +73,7 @@ class OrderlyConsumption:
     @property
     def is_idle(self) -> bool:
         """Whether no batch runs and none would start now. A queue that waits after a failure is idle."""
-        if self._busy or self._burying:
+        if self._busy or self._running:
             return False
         now_s = self._clock.monotonic_s()
         return not any(
@@ -117,12 +102,6 @@ class OrderlyConsumption:
         """Return how far a queue is."""
         line, started = self._lines.get(mq), self._started.get(mq)
         return QueueLine([], []) if line is None else line.view(None if started is None else started[1])
-
-    async def aclose(self) -> None:
-        """Stop the workers; ignore results of listeners from now on."""
-        self._is_closed = True
-        self._workers.close()
-        await stop_tasks(self._burying)
 
     def release(self) -> None:
         """Have queues consumed that were held back, where nothing holds them back any more."""
@@ -155,7 +134,7 @@ class OrderlyConsumption:
         self._workers.submit([batch])
 
     def _is_held_back(self, queue: ProcessQueue, now_s: float) -> bool:
-        return queue.is_on_hold or queue.is_paused or now_s > queue.lock_until_s or self._is_stalled(now_s)
+        return queue.is_paused or self._is_stalled(now_s) or not _is_ours(queue, now_s)
 
     # In a worker
 
@@ -211,12 +190,6 @@ class OrderlyConsumption:
 
     # In the event loop: what became of batches
 
-    def _settle_all(self, batches: list[Batch]) -> None:
-        try:
-            self._settle(batches)
-        except Exception as error:  # noqa: BLE001 - otherwise no further result would be looked at
-            self._watcher.broke("Results of the listener were not noted", error)
-
     def _settle(self, batches: Sequence[Batch]) -> None:
         if self._is_closed:
             return
@@ -239,16 +212,13 @@ class OrderlyConsumption:
 
     def _prove(self, line: OrderlyLine) -> None:
         """Have the results of batches count, if the lock of their queue still counts, or counts again."""
-        while line.unproven and not self._is_held_back_by_doubt(line.process_queue):
+        while line.unproven and _is_ours(line.process_queue, self._clock.monotonic_s()):
             self._settle_one(line.unproven.pop(0), line)
-
-    def _is_held_back_by_doubt(self, queue: ProcessQueue) -> bool:
-        return queue.is_on_hold or self._clock.monotonic_s() > queue.lock_until_s
 
     def _settle_one(self, batch: OrderlyBatch, line: OrderlyLine) -> None:
         queue, status = batch.process_queue, batch.status
         queue.last_consume_at_ms = self._clock.now_ms()
-        self._watcher.came_back(_result(batch), 1)
+        self._watcher.came_back(result_of(batch), 1)
         spent_ms = (batch.finished_s - batch.started_s) * 1000
         if status is None or status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
             self._watcher.consumed(queue.mq.topic, 0, len(batch.stored), spent_ms, 1)
@@ -265,24 +235,8 @@ class OrderlyConsumption:
             ok_count = len(done) if is_committed else 0
             self._watcher.consumed(queue.mq.topic, ok_count, 0, spent_ms, 1)
             if is_committed:
-                self._succeed(line, done)
-
-    def _succeed(self, line: OrderlyLine, messages: Sequence[StoredMessage]) -> None:
-        queue = line.process_queue
-        queue.succeeded_at_ms = self._clock.now_ms()
-        self._remove(line, messages)
-        self._on_success(queue.mq, messages)
-        if self._limit is not None:
-            self._limit.succeeded(len(messages))
-
-    def _remove(self, line: OrderlyLine, messages: Sequence[StoredMessage]) -> None:
-        line.failing = None
-        if line.tries:
-            for message in messages:
-                line.tries.pop(message, None)
-        offset = line.process_queue.remove(messages)
-        if offset is not None:
-            self._acknowledge(line.process_queue.mq, offset)
+                line.forget_tries(done)
+                self._succeed(queue, done)
 
     def _fail(self, batch: OrderlyBatch, line: OrderlyLine) -> None:
         """Have a batch consumed again after a pause, without the messages that become dead letters."""
@@ -295,21 +249,13 @@ class OrderlyConsumption:
         for message in batch.stored:
             line.tries[message] = line.tries.get(message, 0) + 1
         line.failing = line.failing or (batch.started_s, batch)
-        self._watcher.suspended(batch, _result(batch), dead_count=len(dead), pause_s=self._pause_s(batch.suspend_ms))
+        self._watcher.suspended(batch, result_of(batch), dead_count=len(dead), pause_s=self._pause_s(batch.suspend_ms))
         if not dead:
             self._suspend(line, batch.stored, batch.suspend_ms)
             return
         # The queue waits meanwhile: its turn is over, and nothing else starts it.
         line.resumes_at_s = inf
-        work = run_again(
-            partial(self._bury, batch, line, dead), clock=self._clock, rest_s=self._settings.local_retry_s,
-            on_error=partial(self._watcher.broke, f"{batch.mq}: making dead letters"),
-        )  # fmt: skip
-        task = asyncio.ensure_future(work)
-        self._burying.add(task)
-        batch.process_queue.in_work.add(task)
-        for tasks in (self._burying, batch.process_queue.in_work):
-            task.add_done_callback(tasks.discard)
+        self._work_on(batch.process_queue, partial(self._bury, batch, line, dead), "making dead letters")
 
     async def _bury(self, batch: OrderlyBatch, line: OrderlyLine, dead: Sequence[StoredMessage]) -> None:
         """Make dead letters of messages. What no broker accepts is consumed again, with the rest of the batch."""
@@ -324,7 +270,8 @@ class OrderlyConsumption:
                 error = failure
             else:
                 self._watcher.sent_back(queue.mq, message, _DEAD_LETTER_LEVEL)
-                self._remove(line, [message])
+                line.forget_tries([message])
+                self._remove(queue, [message])
         if queue.dropped:
             return
         rest = [message for message in batch.stored if queue.has(message)]
@@ -358,10 +305,6 @@ class OrderlyConsumption:
         return min(max(suspend_ms, _LEAST_SUSPEND_MS), _MOST_SUSPEND_MS) / 1000
 
 
-def _result(batch: OrderlyBatch) -> ConsumeResult:
-    if batch.error is not None:
-        return ConsumeResult.EXCEPTION
-    if batch.status is None:
-        return ConsumeResult.RETURNNULL
-    is_failed = batch.status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
-    return ConsumeResult.FAILED if is_failed else ConsumeResult.SUCCESS
+def _is_ours(queue: ProcessQueue, now_s: float) -> bool:
+    """Return whether no other member can have consumed a queue meanwhile."""
+    return queue.is_locked(now_s) and not queue.is_on_hold

@@ -50,6 +50,13 @@ class OrderlyLine:
         """Have messages come first again."""
         self.waiting.extendleft(reversed(messages))
 
+    def forget_tries(self, messages: Sequence[StoredMessage]) -> None:
+        """Note that messages are done: nothing fails here now."""
+        self.failing = None
+        if self.tries:
+            for message in messages:
+                self.tries.pop(message, None)
+
     def draw(self, most: int) -> OrderlyBatch:
         """Take the next messages, with their numbers of tries. Only the worker may call it, or a loop without one."""
         waiting = self.waiting

@@ -86,6 +86,10 @@ class ProcessQueue:
         self._rest: Iterator[StoredMessage] = iter(())
         self._block_count = 0
 
+    def is_locked(self, now_s: float) -> bool:
+        """Return whether it may be consumed at a monotonic time: always, if it needs no lock."""
+        return now_s <= self.lock_until_s
+
     @property
     def count(self) -> int:
         """Number of messages that are not done."""

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Protocol
 
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
-from rmqctl.model.queue import MessageQueue
+from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.net.clock import pause
 from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol import consumer_requests, group_bodies
@@ -22,6 +22,7 @@ from rmqctl.text.words import counted, listed
 
 from .process_queue import ProcessQueue
 from .reports.problems import Problems
+from .routes import require_master
 from .settings import ConsumerSettings
 
 # Between two renewals, and how long one counts (RebalanceLockManager, ProcessQueue.REBALANCE_LOCK_MAX_LIVE_TIME).
@@ -92,7 +93,7 @@ class BrokerLocks:
 
     async def claim(self, mqs: Collection[MessageQueue]) -> Mapping[MessageQueue, str | None]:
         """See ConsumerLocks."""
-        groups = _by_broker(mqs)
+        groups = queues_by_broker(mqs)
         answers = await asyncio.gather(*(self._claim_at(name, each) for name, each in groups.items()))
         return {mq: reason for answer in answers for mq, reason in answer.items()}
 
@@ -123,13 +124,13 @@ class BrokerLocks:
         """Lock queues of a broker, or renew their locks; return those that it granted. Raises RmqctlError."""
         sent_s = self._client.clock.monotonic_s()
         request = consumer_requests.lock_queues(self._settings.group, self._client_id, mqs)
-        answer = await self._client.ask(self._require_address(broker_name), request)
+        answer = await self._client.ask(require_master(self._address_of(broker_name), broker_name), request)
         granted = group_bodies.decode_locked_queues(answer.body) & frozenset(mqs)
         for mq in granted:
             self._locked_at_s[mq] = max(sent_s, self._locked_at_s.get(mq, sent_s))
             queue = self._covered.get(mq)
             if queue is not None:
-                if sent_s > queue.lock_until_s:
+                if not queue.is_locked(sent_s):
                     self._doubt(queue)
                 self._extend(queue)
         return granted
@@ -158,7 +159,7 @@ class BrokerLocks:
                 # A batch may end long after its queue was given up.
                 ended = [mq for mq, queue in self._covered.items() if queue.dropped and not queue.in_work]
                 await self.release(ended)
-                for name, mqs in _by_broker(self._due()).items():
+                for name, mqs in queues_by_broker(self._due()).items():
                     if name not in self._renewing:
                         renewing = self._renewing[name] = asyncio.ensure_future(self._renew(name, mqs))
                         renewing.add_done_callback(partial(self._renewed, name))
@@ -204,25 +205,12 @@ class BrokerLocks:
         held = [mq for mq in mqs if mq in self._locked_at_s]
         for mq in held:
             self._forget(mq)
-        await asyncio.gather(*(self._release_at(name, each) for name, each in _by_broker(held).items()))
+        await asyncio.gather(*(self._release_at(name, each) for name, each in queues_by_broker(held).items()))
 
     async def _release_at(self, broker_name: str, mqs: Collection[MessageQueue]) -> None:
         request = consumer_requests.unlock_queues(self._settings.group, self._client_id, mqs)
         try:
-            await self._client.ask(self._require_address(broker_name), request)
+            await self._client.ask(require_master(self._address_of(broker_name), broker_name), request)
         except RmqctlError as error:
             what = f"{broker_name}: {counted(len(mqs), 'lock', 'is')} not given back, and expires after 60 s"
             self._problems(ConsumerWarning.LOCK, f"{what}: {error.sentence}")
-
-    def _require_address(self, broker_name: str) -> str:
-        address = self._address_of(broker_name)
-        if address is None:
-            raise UnreachableError(broker_name, "no route has an address of its master")
-        return address
-
-
-def _by_broker(mqs: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-    groups: dict[str, list[MessageQueue]] = {}
-    for mq in mqs:
-        groups.setdefault(mq.broker_name, []).append(mq)
-    return groups

@@ -13,7 +13,7 @@ from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock, pause, wait_for
 from rmqctl.net.daemon_threads import call_in_thread
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import start_task, stop_tasks
 from rmqctl.text.words import counted
 
 from .process_queue import ProcessQueue
@@ -173,10 +173,7 @@ class RebalanceCalls:
             self._waiting.pop(mq, None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return start_task(work, self._tasks)
 
     async def _tell(self, name: str, mqs: Sequence[MessageQueue]) -> None:
         await self._call(name, mqs, f"{counted(len(mqs), 'queue', 'is')} given up")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from rmqctl.client.fresh_routes import FreshRoutes
-from rmqctl.errors import RmqctlError
+from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.route import MASTER_ID, BrokerData, TopicRoute
 
 
@@ -54,3 +54,10 @@ class Routes:
         """Return the address of a broker's replica, or None if no route has it."""
         broker = self._brokers.get(broker_name)
         return None if broker is None else broker.addresses.get(broker_id)
+
+
+def require_master(address: str | None, broker_name: str) -> str:
+    """Return the address of a broker's master. Raises UnreachableError for None: no route has it."""
+    if address is None:
+        raise UnreachableError(broker_name, "no route has an address of its master")
+    return address

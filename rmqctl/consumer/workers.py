@@ -17,7 +17,7 @@ from .batch import ALL, Admission, AnyListener, Batch, OrderlyBatch
 from .reports.failures import ListenerError
 
 # Called in the thread or task that consumes: just before, with the time on the consumer's clock, and just after. A
-# batch that is kept for later comes back with submit(). A worker goes on with the batch that `follow` returns.
+# batch that is kept for later comes back with submit(). A worker continues with the batch that `follow` returns.
 Admit = Callable[[Batch, float], Admission]
 OnEnd = Callable[[Batch], None]
 Follow = Callable[[Batch], Batch | None]

@@ -12,7 +12,7 @@ from rmqctl.errors import UnreachableError
 from .address import format_address
 from .file_limit import open_file_limit
 from .stream import Stream, accepted_stream, explain_os_error, resolve
-from .tasks import stop_tasks
+from .tasks import start_task, stop_tasks
 
 _BACKLOG_COUNT = 1024
 # The process has no free file for another connection; some will close soon.
@@ -80,9 +80,7 @@ class Listener:
         if len(self._serving) >= self._max_connection_count:
             connection.close()
             return
-        task = asyncio.create_task(self._serve_socket(connection, name))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        start_task(self._serve_socket(connection, name), self._serving)
 
     async def _serve_socket(self, connection: socket.socket, name: tuple[str, int]) -> None:
         peer = format_address(name[0], name[1])

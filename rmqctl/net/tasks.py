@@ -1,12 +1,23 @@
-"""Background tasks: run them again after an error, and stop them."""
+"""Background tasks: start them, run them again after an error, and stop them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from rmqctl.net.clock import Clock, pause
+
+_Result = TypeVar("_Result")
+
+
+def start_task(work: Coroutine[Any, Any, _Result], *kept_in: set[Any]) -> asyncio.Task[_Result]:
+    """Start work; its task is in these sets until it has ended. A task that nothing refers to may disappear."""
+    task = asyncio.ensure_future(work)
+    for tasks in kept_in:
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    return task
 
 
 async def stop_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:

@@ -14,7 +14,7 @@ from rmqctl.errors import LocalProtocolError, RemoteProtocolError, RmqctlError
 from rmqctl.net.clock import Clock
 from rmqctl.net.server import Listener, max_connection_count
 from rmqctl.net.stream import Stream
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import start_task, stop_tasks
 from rmqctl.protocol.codes import ResponseCode, request_code_name
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import RequestReceived
@@ -113,9 +113,7 @@ class Server:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task that ends with the server."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        start_task(work, self._tasks)
 
     async def serve(self, stream: Stream) -> None:
         """Serve one connection until it ends."""

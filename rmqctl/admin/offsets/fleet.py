@@ -35,7 +35,7 @@ from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.names import is_system_group
-from rmqctl.model.queue import MessageQueue
+from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
@@ -251,11 +251,11 @@ class _Reader:
 
     async def _settle(self, group: str, reading: GroupReading) -> None:
         """Fill reading.stored for queues whose offset consume stats leave open: 0 or missing."""
-        open_queues: dict[str, list[MessageQueue]] = {}
-        for mq in reading.queues():
-            view = reading.views.get(mq.broker_name)
-            if view is not None and view.sure_offset(mq) is None:
-                open_queues.setdefault(mq.broker_name, []).append(mq)
+        open_queues = queues_by_broker(
+            mq
+            for mq in reading.queues()
+            if (view := reading.views.get(mq.broker_name)) is not None and view.sure_offset(mq) is None
+        )
 
         async def settle(name: str) -> None:
             view = reading.views[name]

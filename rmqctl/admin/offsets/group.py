@@ -22,7 +22,7 @@ from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
 from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
-from rmqctl.model.queue import MessageQueue
+from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol import bodies, headers
@@ -231,11 +231,12 @@ async def _ask_proxies(client: Client, reading: GroupReading) -> None:
 
 async def _settle_zeros(client: Client, group: str, reading: GroupReading, topics: frozenset[str]) -> None:
     """Fill reading.stored for queues whose offset the first answers leave open: 0 or missing."""
-    open_queues: dict[str, list[MessageQueue]] = {}
-    for mq in reading.queues():
-        view = reading.views.get(mq.broker_name)
-        if mq.topic in topics and view is not None and view.sure_offset(mq) is None:
-            open_queues.setdefault(mq.broker_name, []).append(mq)
+    open_queues = queues_by_broker(
+        mq
+        for mq in reading.queues()
+        if mq.topic in topics
+        if (view := reading.views.get(mq.broker_name)) is not None and view.sure_offset(mq) is None
+    )
 
     async def settle(name: str) -> None:
         view = reading.views[name]

@@ -19,7 +19,7 @@ from rmqctl.client.partial_answers import slave_failures
 from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.queue import MessageQueue
+from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.model.route import TopicRoute
 
 
@@ -75,9 +75,7 @@ async def _fetch_offsets(
 ) -> tuple[dict[MessageQueue, int | None], list[Failure]]:
     """Return the stored offset of each queue, None without one."""
     brokers = {broker.broker_name: broker for broker in route.brokers}
-    by_broker: dict[str, list[MessageQueue]] = {}
-    for mq in queues:
-        by_broker.setdefault(mq.broker_name, []).append(mq)
+    by_broker = queues_by_broker(queues)
 
     async def ask(name: str) -> dict[MessageQueue, int | None]:
         broker = brokers.get(name)

@@ -19,7 +19,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.group import Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause, wait_for
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import start_task, stop_tasks
 from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
@@ -120,10 +120,7 @@ class ClientProcessor:
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start work that continues even if the connection ends, which cancels the handler."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return start_task(work, self._tasks)
 
     async def _notified(self, _: str, __: Command) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED, for any group, as in Java."""
@@ -212,7 +209,7 @@ class ClientProcessor:
 
     def _held(self, consumer: ControlledConsumer, queue: ProcessQueue, position: int) -> HeldQueue:
         now_s = consumer.client.clock.monotonic_s()
-        return HeldQueue(queue, position, is_locked=now_s <= queue.lock_until_s, line=consumer.line(queue.mq))
+        return HeldQueue(queue, position, is_locked=queue.is_locked(now_s), line=consumer.line(queue.mq))
 
     async def _consume(self, _: str, command: Command) -> Command:
         """CONSUME_MESSAGE_DIRECTLY: the listener runs to its end, although the broker waits for only 10 s."""

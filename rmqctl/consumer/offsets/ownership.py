@@ -13,7 +13,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.group import CLUSTERING
 from rmqctl.net.clock import pause
-from rmqctl.net.tasks import stop_tasks
+from rmqctl.net.tasks import start_task, stop_tasks
 
 from .store import OffsetStore
 
@@ -46,9 +46,7 @@ class Ownership:
         for queue in queues:
             queue.is_on_hold = queue.is_doubtful = True
             self._offsets.doubt(queue.mq)
-        task = asyncio.ensure_future(self._check(list(queues)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        start_task(self._check(list(queues)), self._tasks)
 
     async def aclose(self) -> None:
         """Check nothing more: queues that are held back stay so."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_stored_offsets
-from rmqctl.consumer.routes import Routes
+from rmqctl.consumer.routes import Routes, require_master
 from rmqctl.consumer.rules.start_position import AskMaxOffset, AskOffsetAt, position_from_answer, start_position
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
@@ -184,7 +184,5 @@ class StartOffsets:
         return position_from_answer(await self._ask_offset(mq, headers.search_offset(mq.topic, mq.queue_id, at_ms)))
 
     async def _ask_offset(self, mq: MessageQueue, request: Command) -> int:
-        address = self._routes.address(mq.broker_name)
-        if address is None:
-            raise UnreachableError(mq.broker_name, "no route has an address of its master")
+        address = require_master(self._routes.address(mq.broker_name), mq.broker_name)
         return headers.int_field(await self._client.ask(address, request), "offset")

@@ -10,9 +10,10 @@ from math import inf
 from typing import Protocol
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.routes import require_master
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.queue import MessageQueue
+from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.protocol import headers, writes
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
@@ -131,9 +132,7 @@ class BrokerOffsets(MemoryOffsets):
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
         """See OffsetStore. A silent broker does not delay the others."""
-        by_broker: dict[str, list[MessageQueue]] = {}
-        for mq in self._known(mqs):
-            by_broker.setdefault(mq.broker_name, []).append(mq)
+        by_broker = queues_by_broker(self._known(mqs))
         failures = await asyncio.gather(*(self._persist_at(name, queues) for name, queues in sorted(by_broker.items())))
         return [failure for of_broker in failures for failure in of_broker]
 
@@ -222,7 +221,4 @@ class BrokerOffsets(MemoryOffsets):
         first.set_result(None)
 
     def _require_address(self, mq: MessageQueue) -> str:
-        address = self._address_of(mq)
-        if address is None:
-            raise UnreachableError(mq.broker_name, "no route has an address of its master")
-        return address
+        return require_master(self._address_of(mq), mq.broker_name)

@@ -89,11 +89,11 @@ class OurConsumer:
         """Everything on stderr of this run so far."""
         return self._said_path.read_bytes()[self._said_before :].decode()
 
-    def heard(self, event: str = "DONE") -> list[Heard]:
-        """Return what was noted of this kind (BEGAN, DONE, FAILED), over all runs of this name."""
+    def heard(self, *events: str) -> list[Heard]:
+        """Return what was noted of these kinds (BEGAN, FAILED; DONE without any), over all runs of this name."""
         whole = self._heard_path.read_bytes().rpartition(b"\n")[0]
         found = [msgspec.json.decode(line, type=Heard) for line in whole.splitlines()]
-        return [each for each in found if each.event == event]
+        return [each for each in found if each.event in (events or ("DONE",))]
 
     def terminate(self, limit_s: float = 60) -> int:
         """Ask it to end (SIGTERM), wait for that and return its exit code."""
