@@ -102,7 +102,7 @@ class Client:
         self.server_requests = ServerRequests(handlers or {})
         self._pool = Pool(
             self.clock, connect=self.addresses.connect, handlers=self.server_requests.by_code,
-            on_opened=self.server_requests.connected,
+            on_opened=self.server_requests.connected, on_ended=self.server_requests.disconnected,
         )  # fmt: skip
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._asked: dict[Hashable, asyncio.Future[Any]] = {}

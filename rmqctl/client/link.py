@@ -22,13 +22,20 @@ Handler = Callable[[str, Command], Awaitable[Command | None]]
 
 
 class Link:
-    """A connection with its reading task. Once `closed`, every request on it fails with the reason for the close."""
+    """A connection with its reading task. Once `closed`, every request on it fails with the reason for the close.
 
-    def __init__(self, stream: Stream, clock: Clock, handlers: Mapping[int, Handler] | None = None) -> None:
+    `on_end` is called once, when it ends.
+    """
+
+    def __init__(
+        self, stream: Stream, clock: Clock, handlers: Mapping[int, Handler] | None = None, *,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self.address = stream.peer
         self._stream = stream
         self._clock = clock
         self._handlers = {} if handlers is None else handlers
+        self._on_end = on_end
         self._connection = Connection()
         self._waiting: dict[int, asyncio.Future[Command]] = {}
         self._end: RmqctlError | None = None
@@ -120,6 +127,7 @@ class Link:
     def _fail(self, error: RmqctlError) -> None:
         if self._end is None:
             self._end = error
+            self._on_end()
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from rmqctl.errors import UnreachableError
 from rmqctl.net.clock import Clock
@@ -20,19 +21,19 @@ _COOL_DOWN_S = 1.0
 
 
 class Pool:
-    """One connection per address; `on_opened` is called with the address of each new one.
+    """One connection per address; `on_opened` and `on_ended` are called with the address of each new or ended one.
 
     `is_closed`: no connection can be opened any more.
     """
 
     def __init__(
         self, clock: Clock, *, connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None,
-        on_opened: Callable[[str], None] = lambda _: None,
+        on_opened: Callable[[str], None] = lambda _: None, on_ended: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._connect = connect
         self._handlers = {} if handlers is None else handlers
-        self._on_opened = on_opened
+        self._on_opened, self._on_ended = on_opened, on_ended
         self._links: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Future[Link]] = {}
         self._failed: dict[str, tuple[float, UnreachableError]] = {}
@@ -62,7 +63,7 @@ class Pool:
         except UnreachableError as error:
             self._failed[address] = (self._clock.monotonic_s() + _COOL_DOWN_S, error)
             raise
-        link = Link(stream, self._clock, self._handlers)
+        link = Link(stream, self._clock, self._handlers, on_end=partial(self._on_ended, address))
         self._links[address] = link
         self._failed.pop(address, None)
         self._on_opened(address)

@@ -15,6 +15,7 @@ from .link import Handler
 class _Consumer(NamedTuple):
     handlers: Mapping[int, Handler]
     on_connected: Callable[[str], None]
+    on_disconnected: Callable[[str], None]
 
 
 class ServerRequests:
@@ -30,8 +31,11 @@ class ServerRequests:
         self.by_code: dict[int, Handler] = dict(handlers)
         self._groups: dict[str, _Consumer] = {}
 
-    def join(self, group: str, handlers: Mapping[int, Handler], on_connected: Callable[[str], None]) -> None:
-        """Pass requests for a group to its handlers, and each address to which a connection is opened or reopened.
+    def join(
+        self, group: str, handlers: Mapping[int, Handler], on_connected: Callable[[str], None],
+        on_disconnected: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        """Pass requests for a group to its handlers, and the address of each connection that is opened, or that ends.
 
         Raises RefusedError if the client has a consumer of the group already.
         """
@@ -40,7 +44,7 @@ class ServerRequests:
                 f"This client already has a consumer of {group}: brokers cannot tell two of them apart.",
                 hint="Use another Client for it.",
             )
-        self._groups[group] = _Consumer(handlers, on_connected)
+        self._groups[group] = _Consumer(handlers, on_connected, on_disconnected)
         self.by_code.update(dict.fromkeys(handlers, self._pass_on))
 
     def leave(self, group: str) -> None:
@@ -54,6 +58,11 @@ class ServerRequests:
         """Note a new connection."""
         for consumer in list(self._groups.values()):
             consumer.on_connected(address)
+
+    def disconnected(self, address: str) -> None:
+        """Note a connection that has ended."""
+        for consumer in list(self._groups.values()):
+            consumer.on_disconnected(address)
 
     async def _pass_on(self, address: str, command: Command) -> Command | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:

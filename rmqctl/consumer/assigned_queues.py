@@ -32,6 +32,7 @@ from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
 from .queue_locks import ConsumerLocks
 from .rebalance_listener import RebalanceCalls, RebalanceListener
+from .reports.kept_queues import report_kept
 from .reports.problems import Problems
 from .reports.pulls import report_pull_failed, report_pulled
 from .reports.stores import report_stored
@@ -273,6 +274,7 @@ class AssignedQueues:
         until_s = self.client.clock.monotonic_s() + _BATCH_WAIT_S
         while queue.in_work and self.client.clock.monotonic_s() < until_s:
             await pause(self.client.clock, _BATCH_LOOK_S)
+        report_kept(self._problems, queue, until_s)
         return not queue.in_work
 
     # For pull_queue()

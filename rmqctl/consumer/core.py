@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from rmqctl.client.core import Client
@@ -35,6 +35,8 @@ from .concurrent_consumption import ConcurrentConsumption
 from .control.client_processor import ClientProcessor
 from .count_limit import CountLimit
 from .counters import Counters
+from .guards.group_order import GroupOrder
+from .guards.retry_guard import RetryGuard
 from .health import ConsumerHealth, look_at
 from .loop_watch import LoopWatch
 from .membership import Membership, own_client_id
@@ -48,7 +50,6 @@ from .rebalance import Rebalance
 from .rebalance_listener import RebalanceListener
 from .reports.consume_reporter import ConsumeReporter
 from .reports.problems import Problems, Tell
-from .retry_guard import RetryGuard
 from .routes import Routes
 from .send_back import SendBackRequests
 from .settings import ConsumerSettings, valid_settings
@@ -105,6 +106,7 @@ class ConsumerCore:
             else NoLocks()
         )
         self._retry_guard = RetryGuard(client, settings.group, self.client_id, problems)
+        self._order = GroupOrder(client, settings, self.client_id, self.routes, problems)
         self.offsets = self._make_store()
         self.holding = AssignedQueues(
             client, settings, routes=self.routes, membership=self.membership, offsets=self.offsets,
@@ -113,7 +115,7 @@ class ConsumerCore:
         )  # fmt: skip
         self.rebalance = Rebalance(
             client, settings, self.membership, self.routes, strategy.allocate, self.holding,
-            by_place=strategy.name in BY_PLACE, problems=problems, on_ids=self._retry_guard.saw,
+            by_place=strategy.name in BY_PLACE, problems=problems, on_ids=self._saw_members,
         )  # fmt: skip
         self.holding.on_lost = self.rebalance.wake
         self.holding.rebalanced = self.rebalance.next_round
@@ -130,19 +132,26 @@ class ConsumerCore:
             return BrokerOffsets(self.client, self.settings.group, lambda mq: self.routes.address(mq.broker_name))
         return LocalOffsets(local_offsets_path(self.client_id, self.settings.group))
 
+    def _saw_members(self, broker_name: str, client_ids: Collection[str]) -> None:
+        self._retry_guard.saw(broker_name, client_ids)
+        self._order.saw(client_ids)
+
     # Life
 
     async def start(self, *, force: bool = False) -> None:
         """Join the group and start. Raises NotFoundError for topics without a route, or a broker error if all fail.
 
-        Raises RefusedError if a member has the same client id, because both would get the same queues; not with
-        `force`. Raises it also if the client is closed or has a consumer of the group, and for a second start.
+        Raises RefusedError if a member has the same client id, because both would get the same queues, and if members
+        consume in the other way (orderly or concurrently); not with `force`. Raises it also if the client is closed or
+        has a consumer of the group, and for a second start.
         """
         if self._has_joined:
             raise RefusedError(f"The consumer of {self.settings.group} was started before.", hint="Create another one.")
         if self.client.is_closed:
             raise RefusedError("The client is closed.", hint="Create another one.")
-        self.client.server_requests.join(self.settings.group, self._control.handlers, self.membership.connected)
+        self.client.server_requests.join(
+            self.settings.group, self._control.handlers, self.membership.connected, self.locks.disconnected
+        )
         self._has_joined = True
         try:
             await self._join(force=force)
@@ -169,6 +178,8 @@ class ConsumerCore:
                 f"{self.settings.group} already has a member {self.client_id}.",
                 hint="Use another --instance. A member that was cut off disappears after 2 minutes; or add --force.",
             )
+        if self.settings.message_model == CLUSTERING:
+            await self._order.check(members, force=force)
         await self.holding.starts.look(topics, has_members=bool(members))
         await self.membership.beat()
         heard = self.membership.heard()
@@ -195,7 +206,8 @@ class ConsumerCore:
         self.holding.stand_still.start()
         works = {
             "Heartbeats": self.membership.run, "The rebalance": self.rebalance.run,
-            "Storing offsets": self._persist_now_and_then, "Reports": self.problems.run,
+            "Storing offsets": self._persist_now_and_then, "Asking members": self._order.run,
+            "Reports": self.problems.run,
         }  # fmt: skip
         if isinstance(self.locks, BrokerLocks):
             works["Renewing locks"] = self.locks.run

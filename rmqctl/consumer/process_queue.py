@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -37,6 +37,12 @@ class UnackedMessages(Struct, frozen=True):
     count: int
 
 
+class Started(Protocol):
+    """A batch that the listener has, since `started_s` (monotonic)."""
+
+    started_s: float
+
+
 class ProcessQueue:
     """The messages of one queue in flight (ProcessQueue). Thread-safe are `has`, `in_work` and the flags.
 
@@ -61,7 +67,7 @@ class ProcessQueue:
         self.max_offset_put: int | None = None
         self.next_offset = next_offset
         self.dropped = self.is_doubtful = self.is_on_hold = self.is_paused = self.is_leaving = False
-        self.in_work: set[object] = set()
+        self.in_work: set[Started] = set()
         self.lock_until_s = inf
         self.locked_at_ms = now_ms
         self.checking = asyncio.Lock()

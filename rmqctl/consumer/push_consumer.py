@@ -101,7 +101,8 @@ class PushConsumer:
         """Join the group and start. Raises NotFoundError for topics without a route, or a broker error if all fail.
 
         Raises RefusedError for a second start, on a closed client, on a client that has a consumer of the group
-        already, and if the group has a member with this client id; with `force`, the last is allowed.
+        already, and if the group has a member with this client id, or members that consume in the other way (orderly
+        or concurrently); with `force`, the last two are allowed.
         """
         is_first = self._loop is None
         if is_first:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from math import inf
+from typing import NamedTuple, Protocol
 
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
@@ -44,6 +45,9 @@ class ConsumerLocks(Protocol):
     def cover(self, queue: ProcessQueue) -> None:
         """Have a held queue keep its lock."""
 
+    def disconnected(self, address: str) -> None:
+        """Count on no lock of a broker to which a connection ended, until it is renewed."""
+
     async def release(self, mqs: Iterable[MessageQueue]) -> None:
         """Give locks back, where this member has them."""
 
@@ -61,12 +65,29 @@ class NoLocks:
     def cover(self, queue: ProcessQueue) -> None:
         """See ConsumerLocks."""
 
+    def disconnected(self, address: str) -> None:
+        """See ConsumerLocks."""
+
     async def release(self, mqs: Iterable[MessageQueue]) -> None:
         """See ConsumerLocks."""
 
 
+class _Disconnection(NamedTuple):
+    """When a connection to a broker ended last, monotonic, and the queues that were locked there."""
+
+    at_s: float = -inf
+    locked: frozenset[MessageQueue] = frozenset()
+
+
+_NEVER = _Disconnection()
+
+
 class BrokerLocks:
-    """Locks of an orderly member at the brokers. `address_of` returns the master of a broker."""
+    """Locks of an orderly member at the brokers. `address_of` returns the master of a broker.
+
+    A broker that restarts knows no locks. So when a connection ends, those of its broker must be renewed before they
+    count again, and queues of others are taken there only when no other member can count on its old lock any more.
+    """
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, client_id: str, *,
@@ -79,9 +100,12 @@ class BrokerLocks:
         self._problems = problems
         self._lose: Callable[[ProcessQueue], object] = lambda _: None
         self._doubt: Callable[[ProcessQueue], object] = lambda _: None
-        # Monotonic: when the last renewal that its broker granted was sent.
+        # Monotonic: when the last renewal that its broker granted was sent; -inf for those that the broker may have
+        # forgotten.
         self._locked_at_s: dict[MessageQueue, float] = {}
         self._covered: dict[MessageQueue, ProcessQueue] = {}
+        # By address.
+        self._disconnections: dict[str, _Disconnection] = {}
         # When a lock was refused first and last.
         self._refused_s: dict[MessageQueue, tuple[float, float]] = {}
         self._renewing: dict[str, asyncio.Task[None]] = {}
@@ -97,11 +121,28 @@ class BrokerLocks:
         answers = await asyncio.gather(*(self._claim_at(name, each) for name, each in groups.items()))
         return {mq: reason for answer in answers for mq, reason in answer.items()}
 
+    def disconnected(self, address: str) -> None:
+        """See ConsumerLocks."""
+        locked = frozenset(mq for mq in self._locked_at_s if self._address_of(mq.broker_name) == address)
+        self._disconnections[address] = _Disconnection(self._client.clock.monotonic_s(), locked)
+        self._locked_at_s |= dict.fromkeys(locked, -inf)
+        for mq in locked & self._covered.keys():
+            self._extend(self._covered[mq])
+
+    def _disconnection(self, broker_name: str) -> _Disconnection:
+        return self._disconnections.get(self._address_of(broker_name) or "", _NEVER)
+
     async def _claim_at(self, broker_name: str, mqs: Collection[MessageQueue]) -> dict[MessageQueue, str | None]:
+        disconnection, others = self._disconnection(broker_name), list[MessageQueue]()
+        if self._client.clock.monotonic_s() < disconnection.at_s + _VALID_S:
+            others = [mq for mq in mqs if mq not in disconnection.locked]
+            mqs = [mq for mq in mqs if mq in disconnection.locked]
+        if not mqs:
+            return dict.fromkeys(others)
         try:
             granted = await self._lock(broker_name, mqs)
         except RmqctlError as error:
-            return dict.fromkeys(mqs, error.sentence)
+            return {**dict.fromkeys(mqs, error.sentence), **dict.fromkeys(others)}
         now_s = self._client.clock.monotonic_s()
         for mq in granted:
             self._refused_s.pop(mq, None)
@@ -114,11 +155,11 @@ class BrokerLocks:
         if long:
             where = listed([str(mq) for mq in long])
             self._problems(
-                ConsumerWarning.LOCK, f"{where}: another member keeps the lock, and so the messages.", "keeps"
+                ConsumerWarning.LOCK, f"{where}: another member keeps the lock, and so the messages.", "keeps", count=0
             )
         elif not refused:
             self._problems.works(ConsumerWarning.LOCK, "keeps", "Other members keep no locks any more")
-        return dict.fromkeys(refused)
+        return dict.fromkeys([*refused, *others])
 
     async def _lock(self, broker_name: str, mqs: Collection[MessageQueue]) -> frozenset[MessageQueue]:
         """Lock queues of a broker, or renew their locks; return those that it granted. Raises RmqctlError."""
@@ -126,6 +167,8 @@ class BrokerLocks:
         request = consumer_requests.lock_queues(self._settings.group, self._client_id, mqs)
         answer = await self._client.ask(require_master(self._address_of(broker_name), broker_name), request)
         granted = group_bodies.decode_locked_queues(answer.body) & frozenset(mqs)
+        if sent_s <= self._disconnection(broker_name).at_s:
+            sent_s = -inf
         for mq in granted:
             self._locked_at_s[mq] = max(sent_s, self._locked_at_s.get(mq, sent_s))
             queue = self._covered.get(mq)
@@ -141,8 +184,8 @@ class BrokerLocks:
         self._extend(queue)
 
     def _extend(self, queue: ProcessQueue) -> None:
-        locked_at_s, clock = self._locked_at_s.get(queue.mq), self._client.clock
-        if locked_at_s is None:
+        locked_at_s, clock = self._locked_at_s.get(queue.mq, -inf), self._client.clock
+        if locked_at_s == -inf:
             queue.lock_until_s = 0.0
             return
         queue.lock_until_s = locked_at_s + _VALID_S
@@ -173,7 +216,7 @@ class BrokerLocks:
 
     def _due(self) -> list[MessageQueue]:
         before_s = self._client.clock.monotonic_s() - _RENEW_S
-        return [mq for mq in self._covered if self._locked_at_s.get(mq, before_s) <= before_s]
+        return [mq for mq in self._covered if self._locked_at_s.get(mq, -inf) <= before_s]
 
     async def _renew(self, broker_name: str, mqs: Collection[MessageQueue]) -> None:
         asked = {mq: self._covered[mq] for mq in mqs}
@@ -181,8 +224,8 @@ class BrokerLocks:
             granted = await self._lock(broker_name, mqs)
         except RmqctlError as error:
             what = f"{broker_name}: {counted(len(mqs), 'lock', 'is')} not renewed"
-            wait = f"after {_VALID_S:g} s, the queues wait for that"
-            self._problems(ConsumerWarning.LOCK, f"{what}; {wait}: {error.sentence}", broker_name)
+            limit = f"Without a renewal, a queue is consumed for {_VALID_S:g} s at most"
+            self._problems(ConsumerWarning.LOCK, f"{what}: {error.sentence} {limit}.", broker_name)
             return
         self._problems.works(ConsumerWarning.LOCK, broker_name, f"{broker_name}: locks are renewed again")
         lost = [queue for mq, queue in asked.items() if mq not in granted and self._covered.get(mq) is queue]

@@ -17,6 +17,9 @@ class Routes:
         self._fresh = fresh
         self._routes: dict[str, TopicRoute] = {}
         self._brokers: dict[str, BrokerData] = {}
+        # Every broker that a route had. After a restart, name servers know only some brokers for up to 30 s: queues of
+        # the others are given up, and their offsets and locks must still reach the brokers.
+        self._last_known: dict[str, BrokerData] = {}
         # Why topics have no route.
         self.errors: dict[str, RmqctlError] = {}
 
@@ -31,8 +34,9 @@ class Routes:
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
         await asyncio.gather(*map(self._fetch, topics))
-        # The last one wins where name servers differ; a broker that no route names any more is forgotten.
+        # The last one wins where name servers differ.
         self._brokers = {broker.broker_name: broker for route in self._routes.values() for broker in route.brokers}
+        self._last_known |= self._brokers
 
     async def _fetch(self, topic: str) -> None:
         try:
@@ -51,8 +55,8 @@ class Routes:
         return self._brokers.values()
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """Return the address of a broker's replica, or None if no route has it."""
-        broker = self._brokers.get(broker_name)
+        """Return the address of a broker's replica: the last known one if no route has it now, None without one."""
+        broker = self._brokers.get(broker_name) or self._last_known.get(broker_name)
         return None if broker is None else broker.addresses.get(broker_id)
 
 

@@ -16,7 +16,7 @@ from rmqctl.protocol import sends
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.send_queues import writable_queues
 
-from .retry_guard import RetryGuard, explain
+from .guards.retry_guard import RetryGuard, explain
 
 
 class RetrySender(Protocol):

@@ -102,10 +102,10 @@ class Cluster:
         self.consumers.append(consumer)
         return consumer
 
-    async def started(self, listener: Callable[..., Any], **options: Any) -> ConsumerCore:
+    async def started(self, listener: Callable[..., Any], *, force: bool = False, **options: Any) -> ConsumerCore:
         """Return a consumer that has its queues and what is in them."""
         consumer = self.consumer(listener, **options)
-        await self.during(consumer.start())
+        await self.during(consumer.start(force=force))
         await self.passes(1.5)
         return consumer
 

@@ -292,6 +292,7 @@ def test_a_queue_goes_to_another_member_once_its_batch_has_ended() -> None:
         await cluster.passes(70, step_s=0.5)
         assert (first.calls, second.calls) == (["a", "b", "x"], []) or first.calls == ["a", "x", "b"]
         assert holder(cluster, OTHER) == one.client_id
+        assert any(f"{OTHER} is not given up yet" in report for report in cluster.reports)
         gate.set()
         await cluster.passes(5)
         assert (holder(cluster, OTHER), second.calls) == (two.client_id, ["y"])
@@ -342,6 +343,50 @@ def test_nothing_is_consumed_on_a_lock_that_was_not_renewed_for_30_s() -> None:
         assert (hearing.calls, cluster.stored()) == (["a", "b", "c"], {0: 3})
 
     scenario(work)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_after_a_lost_connection_nothing_counts_until_the_lock_is_renewed(is_lost: bool) -> None:
+    """A broker that restarts knows no locks."""
+
+    async def work(cluster: Cluster) -> None:
+        hearing = Hearing()
+        consumer = await cluster.started(hearing, is_orderly=True)
+        gate = hearing.hold("a")
+        await cluster.send("a", "b")
+        await cluster.passes(1)
+        cluster.sandbox.faults.silence(Q.LOCK_BATCH_MQ, count=None)
+        cluster.sandbox.faults.drop(Q.PULL_MESSAGE)
+        await cluster.send("c")
+        await cluster.passes(1)
+        gate.set()
+        await cluster.passes(5)
+        assert (hearing.calls, consumer.counts.ok) == (["a"], 0)
+        if is_lost:
+            locks = cluster.sandbox.brokers["broker-a"].locks
+            locks.unlock(GROUP, [MQ], consumer.client_id)
+            locks.lock(GROUP, [MQ], "another")
+        cluster.sandbox.faults.clear()
+        await cluster.passes(20)
+        assert (hearing.calls, cluster.stored()) == ((["a"], {0: 0}) if is_lost else (["a", "b", "c"], {0: 3}))
+
+    scenario(work)
+
+
+def test_after_a_lost_connection_other_queues_are_taken_when_no_old_lock_can_count_any_more() -> None:
+    async def work(cluster: Cluster) -> None:
+        one = await cluster.started(Hearing(), is_orderly=True, instance_name="1")
+        two = await cluster.started(Hearing(), is_orderly=True, instance_name="2")
+        await cluster.passes(30)
+        assert len([mq for mq in one.holding.queues if mq.topic == TOPIC]) == 1
+        one.locks.disconnected(str(one.routes.address("broker-a")))
+        await cluster.during(two.drain(5))
+        await cluster.passes(20)
+        assert len([mq for mq in one.holding.queues if mq.topic == TOPIC]) == 1
+        await cluster.passes(15)
+        assert len([mq for mq in one.holding.queues if mq.topic == TOPIC]) == 2
+
+    scenario(work, queue_count=2)
 
 
 # The end

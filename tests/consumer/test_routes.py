@@ -72,3 +72,5 @@ async def test_topics_and_brokers_that_are_not_asked_for_any_more_are_forgotten(
         await routes.refresh([])
         assert routes.route("T") is None
         assert (list(routes.brokers()), routes.errors) == ([], {})
+        # What is still to be stored there needs its address.
+        assert (routes.address("broker-a"), routes.address("broker-b")) == ("broker-a-0:1", None)

@@ -89,3 +89,26 @@ def test_a_message_that_always_fails_becomes_one_dead_letter_and_then_the_queue_
     assert [(each.order, each.result) for each in direct_results(told)] == [("true", "CR_SUCCESS")]
     assert member.terminate() == 0
     assert "1 dead letter" in member.said
+
+
+@pytest.mark.parametrize("kind", ["orderly", "concurrently"])
+def test_a_group_has_either_orderly_or_concurrent_members(cluster: Cluster, ours: OurConsumers, kind: str) -> None:
+    """With both kinds, order is lost, and brokers from 5.1.1 on make dead letters of some retries."""
+    topic, group = "one-kind", f"one-kind-{kind}"
+    java: dict[str, object] = {"orderly": 1} if kind == "orderly" else {}
+    words = () if kind == "orderly" else ("--orderly",)
+    cluster.create_topic(topic, queue_count=1)
+    cluster.java.consume(group, group, topic, instance=group, **java)
+    refused = ours(f"refused-{kind}", group, topic, *words, joins=False)
+    assert refused.process.wait(60) == 1, refused.said
+    assert f"{group} has members that consume {kind}: " in refused.said
+    forced = ours(f"forced-{kind}", group, topic, *words, "--force")
+    wait_until(lambda: f": consumes {kind}, this member" in forced.said, 20, why=lambda: forced.said)
+    assert forced.terminate() == 0
+    cluster.java.stop(group)
+    # Java's comes to ours.
+    first = ours(f"first-{kind}", group, topic, *words)
+    cluster.java.consume(f"{group}-2", group, topic, instance=f"{group}-2", **java)
+    wait_until(lambda: f": consumes {kind}, this member" in first.said, 60, why=lambda: first.said)
+    assert first.terminate() == 0
+    cluster.java.stop(f"{group}-2")

@@ -9,7 +9,7 @@ from rmqctl.changes.dlq.rules.replay import ReplayTarget
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.partial_answers import find_silent_servers
-from rmqctl.consumer.retry_guard import RetryGuard, explain
+from rmqctl.consumer.guards.retry_guard import RetryGuard, explain
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.names import is_sent_to_by_rocketmq
 from rmqctl.model.queue import MessageQueue

@@ -161,7 +161,13 @@ def command(
         str | None,
         typer.Option("--instance", metavar="NAME", help="End of the client id, unique on this machine."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Join even if a member has the same client id.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Join even if a member has the same client id, or only one of the two consumes orderly.",
+        ),
+    ] = False,
     count: Annotated[
         int | None, typer.Option("--count", metavar="N", min=1, help="End after N messages succeeded.")
     ] = None,

@@ -16,7 +16,7 @@ from rmqctl.changes.dlq import run
 from rmqctl.changes.dlq.copies import FoundCopies
 from rmqctl.changes.dlq.ledger import LedgerRow
 from rmqctl.client.core import Client
-from rmqctl.consumer.retry_guard import RetryGuard
+from rmqctl.consumer.guards.retry_guard import RetryGuard
 from rmqctl.consumer.rules.retry_locks import PossibleLocker
 from rmqctl.errors import NotAuthorisedError, UnreachableError
 from rmqctl.model.route import BrokerData

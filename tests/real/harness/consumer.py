@@ -23,10 +23,14 @@ _JOINED = re.compile(r"Joined \S+ as (\S+), for ")
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What the listener noted of a message; `queue` is broker:id of the queue in which it was read."""
+    """What the listener noted of a message; `queue` is broker:id of the queue in which it was read.
+
+    `clock_s` is the monotonic clock, which is the same in all processes of a machine, `at_ms` the time of day.
+    """
 
     event: str
     at_ms: int
+    clock_s: float
     body: str
     topic: str
     message_id: str

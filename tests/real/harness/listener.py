@@ -58,6 +58,7 @@ def _note(event: str, messages: Sequence[Any], context: Any) -> None:
         {
             "event": event,
             "at_ms": time.time_ns() // 1_000_000,
+            "clock_s": time.monotonic(),
             "body": message.body.decode(),
             "topic": message.topic,
             "message_id": message.message_id,

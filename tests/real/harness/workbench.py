@@ -131,7 +131,8 @@ class Workbench(LineDriver):
 
         Options are expr, sql, orderly, from, stuck, fail, max, broadcast, instance, pop, batch, threads, collect,
         also (a second topic), each (ms that a message takes), heartbeat (ms between heartbeats), timeout
-        (consumeTimeout in min), once (retried messages are not stuck).
+        (consumeTimeout in min), once (retried messages are not stuck), spans (a file that gets the queue, the offset
+        and the monotonic ns of the beginning and the end of each message).
         """
         # Java's client drops a heartbeat while another one is under way. Where that was to carry the version that a
         # change of its queues gave to its subscription, its pulls are refused (25) until the next: by default 30 s.

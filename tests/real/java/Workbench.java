@@ -65,6 +65,8 @@ public class Workbench {
         DefaultMQPushConsumer push;
         final AtomicLong consumed = new AtomicLong();
         final AtomicLong started = new AtomicLong();
+        /** Gets queue, offset, and System.nanoTime() at the beginning and the end, of each message that ended. */
+        PrintStream spans;
         /** Bodies that start with this text block until release() is called. */
         volatile String stuckPrefix;
         /** Only the first time: what is retried passes. */
@@ -358,7 +360,7 @@ public class Workbench {
         return results.get(results.size() - 1).toString();
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [queues=of ByConfig], [rooms=of ByMachineRoom], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes], [raise=prefix], [nothing=prefix], [timeout=consumeTimeout in min], [once: what is retried does not get stuck]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [queues=of ByConfig], [rooms=of ByMachineRoom], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes], [raise=prefix], [nothing=prefix], [timeout=consumeTimeout in min], [spans=file for when it worked on what], [once: what is retried does not get stuck]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
@@ -407,6 +409,9 @@ public class Workbench {
         }
         if (options.containsKey("also")) {
             push.subscribe(options.get("also"), "*");
+        }
+        if (options.containsKey("spans")) {
+            consumer.spans = new PrintStream(new java.io.FileOutputStream(options.get("spans")), true);
         }
         consumer.eachMs = Long.parseLong(options.getOrDefault("each", "0"));
         consumer.stuckPrefix = options.get("stuck");
@@ -517,6 +522,7 @@ public class Workbench {
     static boolean handle(Consumer consumer, List<MessageExt> messages, String failing) {
         consumer.started.addAndGet(messages.size());
         for (MessageExt message : messages) {
+            long beganNs = System.nanoTime();
             String body = new String(message.getBody(), StandardCharsets.UTF_8);
             if (consumer.bodies != null) {
                 consumer.attempts.add(String.join("\t", body, String.valueOf(message.getReconsumeTimes()),
@@ -542,6 +548,10 @@ public class Workbench {
             }
             if (failing != null && body.startsWith(failing) || begins(Arrays.asList(message), consumer.nullPrefix)) {
                 return false;
+            }
+            if (consumer.spans != null) {
+                consumer.spans.println(String.join("\t", message.getBrokerName() + ":" + message.getQueueId(),
+                    String.valueOf(message.getQueueOffset()), String.valueOf(beganNs), String.valueOf(System.nanoTime())));
             }
         }
         if (consumer.bodies != null) {

@@ -9,23 +9,22 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.reports.problems import Report
 from rmqctl.consumer.rules.retry_locks import LOCK_S, MemberReport, PossibleLocker, RetryPermission, judge
 from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import wait_for
-from rmqctl.protocol import consumer_requests, group_bodies, headers
+from rmqctl.protocol import consumer_requests, group_bodies
 from rmqctl.protocol.versions import version_ordinal
+from rmqctl.rules.member_settings import member_settings
 
-from .reports.problems import Report
+from .member_reports import ASKING_S, ask_members
 
 # Older brokers do not check locks.
 _LOOKS_AT_LOCKS = version_ordinal(5, 1, 1)
 _LOOK_S = 5.0
-# The time limit for brokers to list the members, and then for all members to report how they consume.
-_ASKING_S = 3.0
-_ASKED_AT_ONCE = 16
 
 
 class RetryGuard:
@@ -47,7 +46,6 @@ class RetryGuard:
         self._looks: dict[str, tuple[float, RetryPermission]] = {}
         self._gate = asyncio.Lock()
         self._doubted: set[str] = set()
-        self._has_warned = False
 
     def saw(self, broker_name: str, client_ids: Collection[str]) -> None:
         """Note the members that a broker lists. Members that it listed before were present until now."""
@@ -109,7 +107,7 @@ class RetryGuard:
             return None
         asking = self._client.ask(broker.master_address, consumer_requests.get_consumer_ids(self._group))
         try:
-            answer = await wait_for(self._client.clock, asking, _ASKING_S)
+            answer = await wait_for(self._client.clock, asking, ASKING_S)
         except BrokerError:
             return ()  # it knows no member: the same restart removed its locks
         except (RmqctlError, TimeoutError):
@@ -123,53 +121,16 @@ class RetryGuard:
 
     async def _ask_all(self, through: Mapping[str, Sequence[str]]) -> None:
         """Ask members how they consume; `through` has the addresses of each client id's brokers."""
-        gate, now_s = asyncio.Semaphore(_ASKED_AT_ONCE), self._now_s()
-        asking = asyncio.gather(*(self._ask(gate, addresses, client_id) for client_id, addresses in through.items()))
-        try:
-            await wait_for(self._client.clock, asking, _ASKING_S)
-        except TimeoutError:
-            pass
+        reports = await ask_members(self._client, self._group, through)
+        now_s = self._now_s()
         for client_id in through:
-            reported = self._reported.get(client_id)
-            if reported is None or reported.at_s < now_s:
-                self._reported[client_id] = _silent(reported, self._now_s())
+            info, before = reports.get(client_id), self._reported.get(client_id)
+            self._reported[client_id] = _silent(before, now_s) if info is None else _reported(info, before, now_s)
         there = {client_id for there_s in self._there_s.values() for client_id in there_s}
         self._reported = {client_id: reported for client_id, reported in self._reported.items() if client_id in there}
 
-    async def _fetch(self, addresses: Sequence[str], client_id: str) -> RunningInfo | None:
-        """Return a member's report, through the first broker that it answers in half of the time; None without one."""
-        request = headers.get_running_info(self._group, client_id)
-        for address in addresses:
-            try:
-                answer = await self._client.ask(address, request, timeout_s=_ASKING_S / 2)
-                return group_bodies.decode_running_info(answer.body) if answer.body else None
-            except RmqctlError:
-                continue
-        return None
-
-    async def _ask(self, gate: asyncio.Semaphore, addresses: Sequence[str], client_id: str) -> None:
-        async with gate:
-            info = await self._fetch(addresses, client_id)
-        if info is None or not info.properties:
-            return  # Go's clients answer this for some seconds after their first messages
-        # Pull clients lock nothing, and do not report this property.
-        is_orderly = info.properties.get("PROP_CONSUMEORDERLY", "false").lower() == "true"
-        now_s, before = self._now_s(), self._reported.get(client_id)
-        held_at_s = {} if before is None else {**before.held_at_s}
-        if is_orderly:
-            held_at_s |= dict.fromkeys((mq.broker_name for mq in info.process_queues), now_s)
-        self._reported[client_id] = MemberReport(now_s, is_orderly, held_at_s)
-
     def _tell(self, verdict: RetryPermission) -> None:
-        """Report a group with both kinds of members once, and each member that does not report its kind once."""
-        hindrance = verdict.hindrance
-        if hindrance is not None and hindrance.is_orderly and not self._has_warned:
-            self._has_warned = True
-            self._report(
-                ConsumerWarning.GROUP,
-                f"{hindrance.client_id} consumes orderly, but this member of group {self._group} does not: brokers "
-                "from 5.1.1 on can make dead letters of retries. Make all members consume in the same way.",
-            )
+        """Report each member once that does not report its kind."""
         for client_id in verdict.doubtful:
             if client_id not in self._doubted:
                 self._doubted.add(client_id)
@@ -181,6 +142,15 @@ class RetryGuard:
 
     def _now_s(self) -> float:
         return self._client.clock.monotonic_s()
+
+
+def _reported(info: RunningInfo, before: MemberReport | None, now_s: float) -> MemberReport:
+    # Pull clients lock nothing, and do not report this.
+    is_orderly = member_settings(info).is_orderly or False
+    held_at_s = {} if before is None else {**before.held_at_s}
+    if is_orderly:
+        held_at_s |= dict.fromkeys((mq.broker_name for mq in info.process_queues), now_s)
+    return MemberReport(now_s, is_orderly, held_at_s)
 
 
 def _silent(before: MemberReport | None, now_s: float) -> MemberReport:

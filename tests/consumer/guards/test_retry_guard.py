@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.consumer.retry_guard import RetryGuard, explain
+from rmqctl.consumer.guards.retry_guard import RetryGuard, explain
 from rmqctl.consumer.rules.retry_locks import PossibleLocker
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.protocol.codes import RequestCode as Q
@@ -260,18 +260,6 @@ def test_a_broker_that_names_nobody_hinders_nothing_and_holds_nobody_up(reply: A
     _guarded(work)
 
 
-def test_7_12_a_group_of_both_kinds_is_told_of_once() -> None:
-    async def work(guarded: _Guarded) -> None:
-        for _ in range(3):
-            await guarded.find()
-            await guarded.clock.advance(30)
-        ((trouble, said),) = guarded.reports
-        assert trouble is ConsumerWarning.GROUP
-        assert said.startswith(f"{JAVA} consumes orderly, but this member of group G does not")
-
-    _guarded(work)
-
-
 def test_it_says_why() -> None:
     said = explain([("a", SILENT), ("b", ORDERLY)], "G")
     assert said.startswith("Not sent as a new message, because b would make it a dead letter: ")
@@ -334,7 +322,7 @@ def test_7_12_a_retry_waits_here_while_an_orderly_member_lives_and_then_goes(pla
         java = await _Java.joins(running, "broker-a")
         await running.send("bad", queue_id=0)
         await running.send("bad", queue_id=1)  # one of the two is ours
-        consumer = await running.started(Seen({"bad": LATER}), local_retry_limit=2)
+        consumer = await running.started(Seen({"bad": LATER}), force=True, local_retry_limit=2)
         await running.passes(40)
         if plays == "4.9.7":
             assert (_waiting_counts(running), _dead_count(running)) == ({"broker-a": 1}, 0)
@@ -357,7 +345,7 @@ def test_7_12_it_goes_to_a_broker_without_locks(plays: str) -> None:
     async def work(running: Cluster) -> None:
         running.sandbox.faults.answer(Q.CONSUMER_SEND_MSG_BACK, R.SYSTEM_ERROR, count=10_000)
         java = await _Java.joins(running, "broker-a")
-        consumer = await running.started(Seen({"bad": LATER}))
+        consumer = await running.started(Seen({"bad": LATER}), force=True)
         await running.passes(30)
         # One broker's queues are ours, whichever sorts so.
         for name in running.sandbox.brokers:
@@ -395,7 +383,7 @@ def test_a_dead_letter_goes_whoever_holds_a_lock() -> None:
     async def work(running: Cluster) -> None:
         running.sandbox.faults.answer(Q.CONSUMER_SEND_MSG_BACK, R.SYSTEM_ERROR, count=10_000)
         java = await _Java.joins(running, "broker-a")
-        consumer = await running.started(Seen({"bad": LATER}), max_reconsume_times=0)
+        consumer = await running.started(Seen({"bad": LATER}), force=True, max_reconsume_times=0)
         await running.send("bad", queue_id=0)
         await running.send("bad", queue_id=1)
         await running.passes(5)

@@ -1,0 +1,1 @@
+"""What keeps a group from losing messages or order because its members consume in different ways."""
