@@ -143,23 +143,27 @@ class BrokerLocks:
             granted = await self._lock(broker_name, mqs)
         except RmqctlError as error:
             return {**dict.fromkeys(mqs, error.sentence), **dict.fromkeys(others)}
-        now_s = self._client.clock.monotonic_s()
         for mq in granted:
             self._refused_s.pop(mq, None)
             self._covered.pop(mq, None)  # it was given up, and must not be unlocked for that any more
         refused = [mq for mq in mqs if mq not in granted]
-        for mq in refused:
+        self._report_refused(refused)
+        return dict.fromkeys([*refused, *others])
+
+    def _report_refused(self, mqs: Collection[MessageQueue]) -> None:
+        """Report the queues of a claim whose lock another member has had for long."""
+        now_s = self._client.clock.monotonic_s()
+        for mq in mqs:
             since_s, last_s = self._refused_s.get(mq, (now_s, now_s))
             self._refused_s[mq] = (since_s if now_s - last_s < _NOTICE_S else now_s, now_s)
-        long = sorted(mq for mq in refused if now_s - self._refused_s[mq][0] >= _NOTICE_S)
+        long = sorted(mq for mq in mqs if now_s - self._refused_s[mq][0] >= _NOTICE_S)
         if long:
             where = listed([str(mq) for mq in long])
             self._problems(
                 ConsumerWarning.LOCK, f"{where}: another member keeps the lock, and so the messages.", "keeps", count=0
             )
-        elif not refused:
+        elif not mqs:
             self._problems.works(ConsumerWarning.LOCK, "keeps", "Other members keep no locks any more")
-        return dict.fromkeys([*refused, *others])
 
     async def _lock(self, broker_name: str, mqs: Collection[MessageQueue]) -> frozenset[MessageQueue]:
         """Lock queues of a broker, or renew their locks; return those that it granted. Raises RmqctlError."""

@@ -17,8 +17,8 @@ class Routes:
         self._fresh = fresh
         self._routes: dict[str, TopicRoute] = {}
         self._brokers: dict[str, BrokerData] = {}
-        # Every broker that a route had. After a restart, name servers know only some brokers for up to 30 s: queues of
-        # the others are given up, and their offsets and locks must still reach the brokers.
+        # Every broker that a route has or had. After a restart, name servers know only some brokers for up to 30 s:
+        # queues of the others are given up, and their offsets and locks must still reach the brokers.
         self._last_known: dict[str, BrokerData] = {}
         # Why topics have no route.
         self.errors: dict[str, RmqctlError] = {}
@@ -56,7 +56,7 @@ class Routes:
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Return the address of a broker's replica: the last known one if no route has it now, None without one."""
-        broker = self._brokers.get(broker_name) or self._last_known.get(broker_name)
+        broker = self._last_known.get(broker_name)
         return None if broker is None else broker.addresses.get(broker_id)
 
 

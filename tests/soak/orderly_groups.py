@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.conditions import wait_until
-from tests.real.harness.consumer import OurConsumers, our_consumers
+from tests.real.harness.consumer import Heard, OurConsumers, our_consumers
 from tests.real.harness.process import QUICK_START, make_home
 from tests.real.harness.rmqctl import Rmqctl
 from tests.real.harness.traffic import Traffic
@@ -118,15 +118,14 @@ class _OurMember:
 
     def works(self) -> Iterator[Work]:
         """Return what it has done, and what it did when it was killed."""
-        began: dict[str, tuple[float, int]] = {}
+        began: dict[str, Heard] = {}
         for each in self.member.heard("BEGAN", "DONE"):
             if each.event == "BEGAN":
-                began[each.queue] = each.clock_s, each.offset
+                began[each.queue] = each
             else:
-                began_s, _ = began.pop(each.queue)
-                yield Work(began_s, each.clock_s, each.queue, each.offset, self.name)
-        for queue, (began_s, offset) in began.items():
-            yield Work(began_s, inf, queue, offset, self.name)
+                yield Work(began.pop(each.queue).clock_s, each.clock_s, each.queue, each.offset, self.name)
+        for each in began.values():
+            yield Work(each.clock_s, inf, each.queue, each.offset, self.name)
 
     def leave(self) -> None:
         """Have it end (SIGTERM)."""
@@ -138,34 +137,36 @@ class _OurMember:
         self.member.kill()
 
 
+_Member = _JavaMember | _OurMember
+
+
 class _Run:
     """A group, its members present and gone, and what was done to them."""
 
     def __init__(self, cluster: Cluster, make: OurConsumers, folder: Path, group: str) -> None:
         self.cluster, self._make, self._folder, self.group = cluster, make, folder, group
-        self.all: list[_JavaMember | _OurMember] = []
-        self.present: list[_JavaMember | _OurMember] = []
+        self.all: list[_Member] = []
+        self.present: list[_Member] = []
         self.windows: list[Window] = []
 
-    def join(self, *, is_java: bool) -> _JavaMember | _OurMember:
+    def join(self, *, is_java: bool) -> None:
         number = len(self.all)
         with self.noted(f"member {number} joins", _of_java):
-            made = (
-                _JavaMember(self.cluster, self._folder, self.group, number)
-                if is_java
-                else _OurMember(self._make, self.group, number)
-            )
+            made: _Member
+            if is_java:
+                made = _JavaMember(self.cluster, self._folder, self.group, number)
+            else:
+                made = _OurMember(self._make, self.group, number)
         self.all.append(made)
         self.present.append(made)
-        return made
 
-    def one(self, *, is_java: bool) -> _JavaMember | _OurMember:
+    def one(self, *, is_java: bool) -> _Member:
         """Return a member of a kind that is present."""
         return next(each for each in self.present if isinstance(each, _JavaMember) is is_java)
 
     @contextmanager
     def noted(self, what: str, covers: Callable[[Work], bool], *, frozen: str | None = None) -> Iterator[None]:
-        """Note a fault, and the time in which members share anew after it."""
+        """Note a fault, and the time in which members share queues after it."""
         began_s = time.monotonic()
         yield
         ended_s = time.monotonic()
@@ -182,16 +183,14 @@ class _Run:
 
     def kill(self, *, is_java: bool) -> None:
         member = self.one(is_java=is_java)
-        with self.noted(f"{member.name} killed", lambda work: work.who == member.name or _of_java(work)):
+        with self.noted(f"{member.name} killed", _of_java_or(member.name)):
             member.kill()
             self.present.remove(member)
 
     def freeze(self, *, is_java: bool) -> None:
         """Stop a member, with another one that joins meanwhile, so that its queues get another owner."""
         member = self.one(is_java=is_java)
-        with self.noted(
-            f"{member.name} stopped", lambda work: work.who == member.name or _of_java(work), frozen=member.name
-        ):
+        with self.noted(f"{member.name} stopped", _of_java_or(member.name), frozen=member.name):
             member.process.send_signal(signal.SIGSTOP)
             time.sleep(5)
             self.join(is_java=not is_java)
@@ -217,6 +216,10 @@ class _Run:
 def _of_java(work: Work) -> bool:
     """Tell whether Java's had it: that gives a queue up without waiting until its offset is stored."""
     return work.who.startswith("java")
+
+
+def _of_java_or(name: str) -> Callable[[Work], bool]:
+    return lambda work: work.who == name or _of_java(work)
 
 
 def run_orderly(cluster: Cluster, folder: Path, seconds: float) -> Seen:

@@ -120,9 +120,11 @@ def test_later_messages_of_a_key_do_not_overtake_one_that_failed(
     assert sorted(_check_order(capsys)["k2"]) == [f"ID{number}" for number in (104, 105, 112, 113, 120, 121)]
 
 
+@pytest.mark.by_the_clock
 def test_a_letter_on_which_the_transform_fails_is_named_and_left(
     keyed: ThreadedSandbox, capsys: Captured, tmp_path: Path
 ) -> None:
+    """On an overloaded machine, the plan once had a second error, and it is not known which."""
     plugin = tmp_path / "fix.py"
     plugin.write_text(
         "from rmqctl.plugin import hookimpl\n"
@@ -135,7 +137,7 @@ def test_a_letter_on_which_the_transform_fails_is_named_and_left(
     )
     words = ("--to-topic", "orders", "--plugin", str(plugin), "--transform")
     result, plan = replay(capsys, *words, "odd", "--dry-run")
-    assert (result.code, len(plan["errors"])) == (8, 1)
+    assert (result.code, len(plan["errors"])) == (8, 1), plan["errors"]
     assert "(ID0)" in plan["errors"][0]["what"]
     assert "ValueError: two lines" in plan["errors"][0]["message"]
     result, receipt = replay(capsys, *words, "odd", "--yes")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -32,10 +33,19 @@ def _says(orderly: str | None) -> Command:
 class _Asking:
     """A member of a scripted group, whose other members answer the same until they are changed."""
 
-    def __init__(self, *, is_orderly: bool) -> None:
+    def __init__(self) -> None:
         self.group = ScriptedGroup(2)
         self.reports: list[str] = []
-        self.is_orderly = is_orderly
+
+    @asynccontextmanager
+    async def running(self, *, is_orderly: bool) -> AsyncIterator[_Asking]:
+        async with self.group.client() as client:
+            routes = Routes(FreshRoutes(client))
+            await routes.refresh(["T"])
+            self.problems = Problems(lambda problem: self.reports.append(problem.sentence), client.clock)
+            settings = ConsumerSettings(group="G", is_orderly=is_orderly)
+            self.order = GroupOrder(client, settings, OWN_ID, routes, self.problems)
+            yield self
 
     def says(self, reply: Any, *, at: tuple[int, ...] = (0, 1)) -> None:
         for number in at:
@@ -52,13 +62,7 @@ class _Asking:
 
 def _asking(work: Callable[[_Asking], Coroutine[Any, Any, None]], *, is_orderly: bool = True) -> None:
     async def go() -> None:
-        asking = _Asking(is_orderly=is_orderly)
-        async with asking.group.client() as client:
-            routes = Routes(FreshRoutes(client, 30.0))
-            await routes.refresh(["T"])
-            asking.problems = Problems(lambda problem: asking.reports.append(problem.sentence), client.clock)
-            settings = ConsumerSettings(group="G", is_orderly=is_orderly)
-            asking.order = GroupOrder(client, settings, OWN_ID, routes, asking.problems)
+        async with _Asking().running(is_orderly=is_orderly) as asking:
             await work(asking)
 
     run(go())
