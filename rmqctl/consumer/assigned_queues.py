@@ -23,6 +23,7 @@ from rmqctl.rules.flow_control import FlowControl, FlowLimits, decide
 
 from .consumption import Consumption
 from .counters import Counters
+from .leaving_queues import has_ended
 from .membership import Membership
 from .offsets.ownership import Ownership
 from .offsets.start import StartOffsets
@@ -32,7 +33,6 @@ from .process_queue import ProcessQueue, UnackedMessages
 from .pull_loop import PullBatch, pull_queue
 from .queue_locks import ConsumerLocks
 from .rebalance_listener import RebalanceCalls, RebalanceListener
-from .reports.kept_queues import report_kept
 from .reports.problems import Problems
 from .reports.pulls import report_pull_failed, report_pulled
 from .reports.stores import report_stored
@@ -49,10 +49,6 @@ _UNKNOWN_HERE = frozenset(
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     }
 )  # fmt: skip
-
-
-# How long a queue that is given up waits for its batch each time (RebalancePushImpl.tryRemoveOrderMessageQueue).
-_BATCH_WAIT_S, _BATCH_LOOK_S = 0.5, 0.05
 
 
 async def _nothing() -> None:
@@ -89,6 +85,7 @@ class AssignedQueues:
             queue_count=settings.queue_count_limit, queue_mib=settings.queue_mib_limit, span=settings.span_limit,
             topic_count=settings.topic_count_limit, topic_mib=settings.topic_mib_limit,
         )  # fmt: skip
+        self._in_work: dict[MessageQueue, set[object]] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._is_ending = False
         self._left: dict[MessageQueue, UnackedMessages] = {}
@@ -123,8 +120,8 @@ class AssignedQueues:
         await self.calls.aclose()
 
     async def unlock(self) -> None:
-        """Give the locks of the queues back, at the end; not of those whose batch still runs."""
-        await self._locks.release([mq for mq, queue in self.queues.items() if not queue.in_work])
+        """Give all locks back, at the end; not of queues whose batch still runs."""
+        await self._locks.release_all([mq for mq, in_work in self._in_work.items() if in_work])
 
     async def end(self) -> None:
         """Stop pulling, take no more queues, and leave what is paused."""
@@ -193,7 +190,9 @@ class AssignedQueues:
     def _begin(self, mq: MessageQueue, offset: int, *, is_paused: bool) -> None:
         """Pull a queue from an offset on."""
         clock = self.client.clock
-        queue = ProcessQueue(mq, next_offset=offset, now_ms=clock.now_ms(), now_s=clock.monotonic_s())
+        # In order, what the listener still has of this queue keeps its lock, even if it was reset meanwhile.
+        in_work = self._in_work.setdefault(mq, set()) if self.settings.is_orderly else None
+        queue = ProcessQueue(mq, next_offset=offset, now_ms=clock.now_ms(), now_s=clock.monotonic_s(), in_work=in_work)
         queue.is_paused, self.queues[mq] = is_paused, queue
         self._locks.cover(queue)
         on_error = partial(self._broke, f"Pulling {mq}")
@@ -258,7 +257,11 @@ class AssignedQueues:
         queue = self.queues.get(mq)
         if queue is None:
             return True
-        if self.settings.is_orderly and not queue.dropped and not await self._has_ended(queue):
+        if (
+            self.settings.is_orderly
+            and not queue.dropped
+            and not await has_ended(queue, self.client.clock, self._problems)
+        ):
             return False
         queue.drop()
         await stop_tasks([self._pulls.pop(mq)] if mq in self._pulls else [])
@@ -267,15 +270,6 @@ class AssignedQueues:
             await self._locks.release([mq])
         self._let_go(queue)
         return True
-
-    async def _has_ended(self, queue: ProcessQueue) -> bool:
-        """Start no batch of a queue, and return whether none runs, after a short while."""
-        queue.is_leaving = True
-        until_s = self.client.clock.monotonic_s() + _BATCH_WAIT_S
-        while queue.in_work and self.client.clock.monotonic_s() < until_s:
-            await pause(self.client.clock, _BATCH_LOOK_S)
-        report_kept(self._problems, queue, until_s)
-        return not queue.in_work
 
     # For pull_queue()
 
@@ -345,16 +339,14 @@ class AssignedQueues:
         """See pulling.Owner."""
         self.stand_still.look()
 
-    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
+    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int, *, is_reset: bool) -> None:
         """See pulling.Owner. The dropped queue stays held until the offset is stored, so it is not taken meanwhile."""
         mq = process_queue.mq
         if next_offset < process_queue.next_offset:
             self.skipping.forget(mq)
         process_queue.drop()
-        self._problems(
-            ConsumerWarning.OFFSET,
-            f"{mq}: the broker does not have the requested offset; it continues at {next_offset}.",
-        )
+        why = "it was reset at its broker" if is_reset else "the broker does not have the requested offset"
+        self._problems(ConsumerWarning.OFFSET, f"{mq}: {why}; it continues at {next_offset}.")
         await pause(self.client.clock, self.settings.illegal_offset_s)
         self._offsets.update(mq, next_offset, increase_only=False)
         await self.persist([mq])

@@ -321,6 +321,10 @@ class ConsumerCore:
 
     # For ClientProcessor
 
+    def look(self) -> None:
+        """See control.Controlled."""
+        self.holding.look()
+
     def suspend(self) -> None:
         """See control.Controlled."""
         self.holding.pauses.suspend()

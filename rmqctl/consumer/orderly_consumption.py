@@ -13,7 +13,7 @@ from math import inf
 from typing import Unpack
 
 from rmqctl.errors import RmqctlError
-from rmqctl.model.consumption import ConsumeOrderlyStatus
+from rmqctl.model.consumption import ConsumeOrderlyStatus, ConsumeResult
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock
 from rmqctl.protocol.message import StoredMessage
@@ -35,7 +35,7 @@ _LEAST_SUSPEND_MS, _MOST_SUSPEND_MS = 10, 30_000
 TURN_S = 60.0
 # A timer may fire this much early.
 _CLOCK_STEP_S = 0.001
-_GOOD = frozenset({ConsumeOrderlyStatus.SUCCESS, ConsumeOrderlyStatus.COMMIT})
+_FAILED = frozenset({None, ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT})
 
 
 class OrderlyConsumption(Consumption):
@@ -101,7 +101,11 @@ class OrderlyConsumption(Consumption):
     def line(self, mq: MessageQueue) -> QueueLine:
         """Return how far a queue is."""
         line, started = self._lines.get(mq), self._started.get(mq)
-        return QueueLine([], []) if line is None else line.view(None if started is None else started[1])
+        if line is None:
+            return QueueLine([], [], [])
+        # A batch from before the queue was taken again is not of this line.
+        is_own = started is not None and started[1].process_queue is line.process_queue
+        return line.view(started[1] if started is not None and is_own else None)
 
     def release(self) -> None:
         """Have queues consumed that were held back, where nothing holds them back any more."""
@@ -182,7 +186,7 @@ class OrderlyConsumption(Consumption):
         line = self._busy[batch.mq]
         if batch.is_left_alone:
             line.process_queue.is_leaving = True  # nothing behind it may be consumed
-        is_good = batch.status in _GOOD or (batch.auto_commit and batch.status is ConsumeOrderlyStatus.ROLLBACK)
+        is_good = _is_committed(batch) or batch.status is ConsumeOrderlyStatus.SUCCESS
         if not is_good or not line.waiting or batch.finished_s - line.taken_s >= TURN_S:
             batch.is_turn_over = True
             return None
@@ -193,50 +197,75 @@ class OrderlyConsumption(Consumption):
     def _settle(self, batches: Sequence[Batch]) -> None:
         if self._is_closed:
             return
+        ended: list[OrderlyLine] = []
+        touched: dict[OrderlyLine, None] = {}
         for batch in batches:
             assert isinstance(batch, OrderlyBatch)  # noqa: S101
-            line = self._busy[batch.mq]
+            queue = batch.process_queue
+            line = self._busy[queue.mq]
             if self._limit is not None:
                 self._limit.ended(batch)
-            if not (batch.process_queue.dropped or batch.is_left_alone):
+            if not (queue.dropped or batch.is_left_alone):
                 line.unproven.append(batch)
-                self._prove(line)
-            batch.process_queue.in_work.discard(batch)
+                touched[line] = None
+            queue.in_work.discard(batch)
             if batch.is_turn_over:
-                del self._busy[batch.mq]
-                following = self._lines.get(batch.mq)
-                if following is not None:
-                    self._start(following)
+                del self._busy[queue.mq]
+                ended.append(line)
+        for line in touched:
+            self._prove(line)
+        for line in ended:
+            following = self._lines.get(line.process_queue.mq)
+            if following is not None:
+                self._start(following)
         if self._limit is not None:
             self.release()
 
     def _prove(self, line: OrderlyLine) -> None:
         """Have the results of batches count, if the lock of their queue still counts, or counts again."""
-        while line.unproven and _is_ours(line.process_queue, self._clock.monotonic_s()):
-            self._settle_one(line.unproven.pop(0), line)
+        queue = line.process_queue
+        if not line.unproven or not _is_ours(queue, self._clock.monotonic_s()):
+            return
+        batches, line.unproven = line.unproven, []
+        queue.last_consume_at_ms = self._clock.now_ms()
+        # Successes that follow one another count as one.
+        done: list[StoredMessage] = []
+        good_count, spent_s = 0, 0.0
+        for batch in batches:
+            if _is_committed(batch):
+                done += batch.stored
+                good_count += 1
+                spent_s += batch.finished_s - batch.started_s
+            else:
+                self._commit(line, done, good_count, spent_s)
+                done, good_count, spent_s = [], 0, 0.0
+                self._settle_one(batch, line)
+        self._commit(line, done, good_count, spent_s)
+
+    def _commit(self, line: OrderlyLine, done: list[StoredMessage], batch_count: int, spent_s: float) -> None:
+        """Acknowledge the messages of successful batches, and those that waited for them; nothing for no batch."""
+        if not batch_count:
+            return
+        queue, done = line.process_queue, [*line.uncommitted, *done]
+        line.uncommitted = []
+        self._watcher.came_back(ConsumeResult.SUCCESS, batch_count)
+        self._watcher.consumed(queue.mq.topic, len(done), 0, spent_s * 1000, batch_count)
+        line.forget_tries(done)
+        self._succeed(queue, done)
 
     def _settle_one(self, batch: OrderlyBatch, line: OrderlyLine) -> None:
-        queue, status = batch.process_queue, batch.status
-        queue.last_consume_at_ms = self._clock.now_ms()
+        """Handle a batch that is not acknowledged."""
+        is_failed = batch.status in _FAILED
         self._watcher.came_back(result_of(batch), 1)
         spent_ms = (batch.finished_s - batch.started_s) * 1000
-        if status is None or status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
-            self._watcher.consumed(queue.mq.topic, 0, len(batch.stored), spent_ms, 1)
+        self._watcher.consumed(batch.mq.topic, 0, len(batch.stored) if is_failed else 0, spent_ms, 1)
+        if is_failed:
             self._fail(batch, line)
-        elif status is ConsumeOrderlyStatus.ROLLBACK and not batch.auto_commit:
-            self._watcher.consumed(queue.mq.topic, 0, 0, spent_ms, 1)
-            back = [*line.uncommitted, *batch.stored]
-            line.uncommitted = []
+        elif batch.status is ConsumeOrderlyStatus.ROLLBACK:
+            back, line.uncommitted = [*line.uncommitted, *batch.stored], []
             self._suspend(line, back, batch.suspend_ms)
         else:
-            done = [*line.uncommitted, *batch.stored]
-            is_committed = batch.auto_commit or status is ConsumeOrderlyStatus.COMMIT
-            line.uncommitted = [] if is_committed else done
-            ok_count = len(done) if is_committed else 0
-            self._watcher.consumed(queue.mq.topic, ok_count, 0, spent_ms, 1)
-            if is_committed:
-                line.forget_tries(done)
-                self._succeed(queue, done)
+            line.uncommitted += batch.stored
 
     def _fail(self, batch: OrderlyBatch, line: OrderlyLine) -> None:
         """Have a batch consumed again after a pause, without the messages that become dead letters."""
@@ -303,6 +332,11 @@ class OrderlyConsumption(Consumption):
         if suspend_ms < 0:
             return self._settings.suspend_s
         return min(max(suspend_ms, _LEAST_SUSPEND_MS), _MOST_SUSPEND_MS) / 1000
+
+
+def _is_committed(batch: OrderlyBatch) -> bool:
+    """Return whether a batch's messages are acknowledged; with auto_commit, ROLLBACK is a success, as in Java."""
+    return batch.status not in _FAILED if batch.auto_commit else batch.status is ConsumeOrderlyStatus.COMMIT
 
 
 def _is_ours(queue: ProcessQueue, now_s: float) -> bool:

@@ -13,8 +13,9 @@ from .process_queue import ProcessQueue
 
 
 class QueueLine(NamedTuple):
-    """The messages of a queue that the listener has, or that wait for COMMIT, and those behind them, in order."""
+    """The messages of a queue that wait for COMMIT, those that the listener has, and those behind them, in order."""
 
+    uncommitted: list[StoredMessage]
     in_work: list[StoredMessage]
     waiting: list[StoredMessage]
 
@@ -73,4 +74,4 @@ class OrderlyLine:
 
     def view(self, running: OrderlyBatch | None) -> QueueLine:
         """Return how far the queue is, with the batch that the listener has."""
-        return QueueLine([*self.uncommitted, *([] if running is None else running.stored)], list(self.waiting))
+        return QueueLine(list(self.uncommitted), [] if running is None else list(running.stored), list(self.waiting))

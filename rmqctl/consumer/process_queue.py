@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -37,23 +37,20 @@ class UnackedMessages(Struct, frozen=True):
     count: int
 
 
-class Started(Protocol):
-    """A batch that the listener has, since `started_s` (monotonic)."""
-
-    started_s: float
-
-
 class ProcessQueue:
     """The messages of one queue in flight (ProcessQueue). Thread-safe are `has`, `in_work` and the flags.
 
     Messages are distinguished by identity, not by offset: where an offset arrives twice, the queue waits for both.
     Await `room` for the next removal. The callers that pull and consume set `last_pull_at_ms` and `last_consume_at_ms`;
     both start with the creation time, as in Java. `last_pull_s` is the same by the monotonic clock. `next_offset` is
-    where the next pull starts.
+    where the next pull starts, `start_offset` where the first one did.
 
     `is_doubtful`: another member may have consumed it; that is checked before the next pull. `is_on_hold`: also before
     pulled messages are consumed, because this process was stopped. `is_paused`: its messages wait. `is_leaving`: they
-    are left to another member. `in_work` are the batches that the listener has or that are being sent back.
+    are left to another member. `in_work` are the batches that the listener has or that are being sent back; an orderly
+    consumer keeps them when it takes the queue again. `unlock_tries` counts how often they prevented that the queue was
+    given up (tryUnlockTimes), since `leaving_since_s`.
+
     `lock_until_s`: after this monotonic time, an orderly consumer must not consume it; `locked_at_ms` is when its
     broker granted the lock, epoch ms.
 
@@ -61,13 +58,18 @@ class ProcessQueue:
     the listener consumed a message. None for never.
     """
 
-    def __init__(self, mq: MessageQueue, *, next_offset: int = 0, now_ms: int = 0, now_s: float = 0.0) -> None:
+    def __init__(
+        self, mq: MessageQueue, *, next_offset: int = 0, now_ms: int = 0, now_s: float = 0.0,
+        in_work: set[object] | None = None,
+    ) -> None:  # fmt: skip
         self.mq = mq
         self.size_bytes = 0
         self.max_offset_put: int | None = None
-        self.next_offset = next_offset
+        self.next_offset = self.start_offset = next_offset
         self.dropped = self.is_doubtful = self.is_on_hold = self.is_paused = self.is_leaving = False
-        self.in_work: set[Started] = set()
+        self.in_work: set[object] = set() if in_work is None else in_work
+        self.unlock_tries = 0
+        self.leaving_since_s = inf
         self.lock_until_s = inf
         self.locked_at_ms = now_ms
         self.checking = asyncio.Lock()

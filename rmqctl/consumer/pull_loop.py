@@ -69,8 +69,8 @@ class PullOwner(Protocol):
     def look(self) -> None:
         """Find out whether this process has just been stopped, which makes its queues doubtful."""
 
-    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
-        """Give up a queue whose offset the broker does not have, and restart at the broker's offset."""
+    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int, *, is_reset: bool) -> None:
+        """Give up a queue that was reset at its broker, or whose offset the broker lacks; continue where it says."""
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         """Note an error; send a heartbeat to a broker that does not know this client."""
@@ -123,6 +123,7 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
             process_queue.last_pull_s = clock.monotonic_s()
             faults: list[str] = []
             next_offset, max_offset, messages = _read(answer, faults)
+            min_offset = headers.int_field(answer, "minOffset") if answer.ext_fields.get("minOffset") else None
             next_broker_id = headers.int_field(answer, _SUGGESTED) if answer.ext_fields.get(_SUGGESTED) else MASTER_ID
         except RmqctlError as error:
             broker_id = MASTER_ID
@@ -138,7 +139,8 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
             await pause(clock, settings.broker_busy_s)
             continue
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            await owner.illegal_offset(process_queue, next_offset)
+            is_there = min_offset is not None and max_offset is not None and min_offset <= offset <= max_offset
+            await owner.illegal_offset(process_queue, next_offset, is_reset=is_there)
             return
         broker_id = next_broker_id
         wanted = with_tags(messages, subscription.tags) if subscription.tags else messages

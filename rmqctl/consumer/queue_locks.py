@@ -51,6 +51,9 @@ class ConsumerLocks(Protocol):
     async def release(self, mqs: Iterable[MessageQueue]) -> None:
         """Give locks back, where this member has them."""
 
+    async def release_all(self, kept: Collection[MessageQueue]) -> None:
+        """Give all other locks back, also those that were asked for and not used."""
+
 
 class NoLocks:
     """For consumers that need no locks."""
@@ -69,6 +72,9 @@ class NoLocks:
         """See ConsumerLocks."""
 
     async def release(self, mqs: Iterable[MessageQueue]) -> None:
+        """See ConsumerLocks."""
+
+    async def release_all(self, kept: Collection[MessageQueue]) -> None:
         """See ConsumerLocks."""
 
 
@@ -100,6 +106,8 @@ class BrokerLocks:
         self._problems = problems
         self._lose: Callable[[ProcessQueue], object] = lambda _: None
         self._doubt: Callable[[ProcessQueue], object] = lambda _: None
+        # Those that the brokers may have given to this member.
+        self._asked: set[MessageQueue] = set()
         # Monotonic: when the last renewal that its broker granted was sent; -inf for those that the broker may have
         # forgotten.
         self._locked_at_s: dict[MessageQueue, float] = {}
@@ -169,8 +177,10 @@ class BrokerLocks:
         """Lock queues of a broker, or renew their locks; return those that it granted. Raises RmqctlError."""
         sent_s = self._client.clock.monotonic_s()
         request = consumer_requests.lock_queues(self._settings.group, self._client_id, mqs)
+        self._asked.update(mqs)
         answer = await self._client.ask(require_master(self._address_of(broker_name), broker_name), request)
         granted = group_bodies.decode_locked_queues(answer.body) & frozenset(mqs)
+        self._asked.difference_update(mq for mq in mqs if mq not in granted)
         if sent_s <= self._disconnection(broker_name).at_s:
             sent_s = -inf
         for mq in granted:
@@ -246,13 +256,18 @@ class BrokerLocks:
         self._covered.pop(mq, None)
         self._locked_at_s.pop(mq, None)
         self._refused_s.pop(mq, None)
+        self._asked.discard(mq)
 
     async def release(self, mqs: Iterable[MessageQueue]) -> None:
         """See ConsumerLocks. A broker that does not answer keeps a lock for 60 s."""
-        held = [mq for mq in mqs if mq in self._locked_at_s]
+        held = [mq for mq in mqs if mq in self._asked]
         for mq in held:
             self._forget(mq)
         await asyncio.gather(*(self._release_at(name, each) for name, each in queues_by_broker(held).items()))
+
+    async def release_all(self, kept: Collection[MessageQueue]) -> None:
+        """See ConsumerLocks."""
+        await self.release(self._asked.difference(kept))
 
     async def _release_at(self, broker_name: str, mqs: Collection[MessageQueue]) -> None:
         request = consumer_requests.unlock_queues(self._settings.group, self._client_id, mqs)

@@ -70,7 +70,7 @@ def _head_age_ms(row: QueueProgress, held: ProcessQueueInfo, span: ConsumeTimeSp
 
     It is known if the message is the oldest or the first unread one of the queue.
     """
-    head = held.commit_offset if held.head_offset is None else held.head_offset
+    head = held.position if held.head_offset is None else held.head_offset
     if head is None or head < (row.min_offset or 0):
         return None  # deleted meanwhile
     if head == row.consumer_offset:

@@ -142,7 +142,8 @@ class ProcessQueueInfo(Struct, frozen=True):
 
     `commit_offset` is the client's own position, committed to the broker every 5 s; None when it has none. The cached
     messages of a client that consumes in order do not include those that its listener has: `in_order_count` counts
-    them, and they start at `in_order_min_offset` (transactionMsgCount). `locked_at_ms` is when the queue was last
+    them, and they start at `in_order_min_offset` (transactionMsgCount). At least the first `uncommitted_count` of these
+    are consumed, and wait for COMMIT (ConsumeOrderlyContext.autoCommit). `locked_at_ms` is when the queue was last
     locked, or, without ordering, when it was assigned. Times are by the client's clock.
     `unlock_tries`: how many times an orderly client that gave the queue up waited in vain for its listener
     (tryUnlockTimes).
@@ -161,17 +162,33 @@ class ProcessQueueInfo(Struct, frozen=True):
     in_order_count: int = 0
     in_order_min_offset: int = 0
     unlock_tries: int = 0
+    uncommitted_count: int = 0
+
+    @property
+    def unacked_count(self) -> int:
+        """Number of messages that were pulled and are not acknowledged: what the client's flow control counts."""
+        return self.cached_count + self.in_order_count
 
     @property
     def in_hand_count(self) -> int:
         """Number of messages that were pulled and are not finished."""
-        return self.cached_count + self.in_order_count
+        return self.unacked_count - self.uncommitted_count
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether an orderly client's listener may have messages of the queue."""
+        return self.in_order_count > self.uncommitted_count
+
+    @property
+    def position(self) -> int | None:
+        """The offset up to which the client has consumed everything, committed or not; None when it reports none."""
+        return self.in_order_min_offset + self.uncommitted_count if self.uncommitted_count else self.commit_offset
 
     @property
     def head_offset(self) -> int | None:
         """Smallest offset that was pulled and is not finished; None when there is no such message."""
         heads = [self.cached_min_offset] if self.cached_count > 0 else []
-        heads += [self.in_order_min_offset] if self.in_order_count > 0 else []
+        heads += [self.in_order_min_offset + self.uncommitted_count] if self.is_listening else []
         return min(heads, default=None)
 
 

@@ -322,12 +322,12 @@ def _owner(client_id: str, mq: MessageQueue, info: RunningInfo, *, may_forget: b
     is_concurrent = info.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
     return OwnerSample(
         client_id=client_id,
-        commit_offset=held.commit_offset,
+        commit_offset=held.position,
         cached_count=held.cached_count,
         cached_min_offset=held.cached_min_offset,
         is_dropped=held.dropped,
         begun_at_ms=held.locked_at_ms if is_concurrent else None,
         consumed_at_ms=held.last_consume_at_ms,
         may_forget=may_forget,
-        is_listening=held.in_order_count > 0,
+        is_listening=held.is_listening,
     )

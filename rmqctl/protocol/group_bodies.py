@@ -78,10 +78,13 @@ def decode_running_info(body: bytes) -> RunningInfo:
     and Go spells `dropped` correctly.
     """
     data = loads(body)
-    queues = {as_queue(key): _process_queue(item) for key, item in (data.get("mqTable") or {}).items()}
     popped = {as_queue(key): item for key, item in (data.get("mqPopTable") or {}).items()}
     popped_at_ms = {mq: as_time_ms(as_int(item.get("lastPopTimestamp", 0))) for mq, item in popped.items()}
     properties = {as_str(key): as_text(value) for key, value in (data.get("properties") or {}).items()}
+    # A listener gets no more messages at once; 0 is unknown.
+    batch = properties.get("consumeMessageBatchMaxSize", "")
+    most = int(batch) if batch.isdecimal() and len(batch) < 10 else 0
+    queues = {as_queue(key): _process_queue(item, most) for key, item in (data.get("mqTable") or {}).items()}
     statuses = {as_str(topic): _consume_status(item) for topic, item in (data.get("statusTable") or {}).items()}
     subscriptions = [_subscription(as_str(item["topic"]), item) for item in as_list(data.get("subscriptionSet") or [])]
     return RunningInfo(
@@ -107,11 +110,12 @@ def _consume_status(item: Mapping[str, Any]) -> TopicConsumeStatus:
     )
 
 
-def _process_queue(item: Mapping[str, Any]) -> ProcessQueueInfo:
+def _process_queue(item: Mapping[str, Any], batch_size: int) -> ProcessQueueInfo:
     def number(name: str, absent: int) -> int:
         return as_number(item.get(name, absent))
 
-    commit_offset = number("commitOffset", -1)
+    commit_offset, in_order_count = number("commitOffset", -1), number("transactionMsgCount", 0)
+    least_uncommitted = max(0, in_order_count - batch_size) if batch_size else 0
     return ProcessQueueInfo(
         cached_count=number("cachedMsgCount", 0),
         cached_min_offset=number("cachedMsgMinOffset", 0),
@@ -123,9 +127,11 @@ def _process_queue(item: Mapping[str, Any]) -> ProcessQueueInfo:
         last_pull_at_ms=as_time_ms(number("lastPullTimestamp", 0)),
         last_consume_at_ms=as_time_ms(number("lastConsumeTimestamp", 0)),
         locked_at_ms=as_time_ms(number("lastLockTimestamp", 0)),
-        in_order_count=number("transactionMsgCount", 0),
+        in_order_count=in_order_count,
         in_order_min_offset=number("transactionMsgMinOffset", 0),
         unlock_tries=number("tryUnlockTimes", 0),
+        # Only rmqctl's consumer counts them.
+        uncommitted_count=min(in_order_count, max(0, number("uncommittedMsgCount", least_uncommitted))),
     )
 
 

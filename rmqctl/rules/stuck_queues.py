@@ -274,7 +274,7 @@ def _least_age(facts: StuckFacts) -> tuple[int, AgeSource]:
     if holder is None or held is None or holder.now_ms is None:
         return watched_ms, AgeSource.WATCHED
     # Between two attempts of an orderly client no message is in the listener.
-    is_in_hand = not holder.is_orderly or held.in_order_count > 0
+    is_in_hand = not holder.is_orderly or held.is_listening
     if is_in_hand and held.last_consume_at_ms is not None and facts.head_age_ms is not None:
         quiet_ms = min(holder.now_ms - held.last_consume_at_ms, facts.head_age_ms)
         if quiet_ms > watched_ms:
@@ -307,7 +307,7 @@ def _flow_control(facts: StuckFacts) -> FlowControl | None:
     head = held.head_offset
     span = None if holder.is_orderly or head is None else held.cached_max_offset - head
     return decide(
-        holder.limits, held_queue_count=holder.held_count, count=held.in_hand_count,
+        holder.limits, held_queue_count=holder.held_count, count=held.unacked_count,
         size_bytes=held.cached_size_mib * _MIB_BYTES, span=span,
     )  # fmt: skip
 

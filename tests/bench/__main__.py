@@ -175,8 +175,11 @@ def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
 def _consuming(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     decoder.fill(cluster)
     return [
-        *consumption.measure_rates(cluster), *consumption.measure_latency(cluster), *consumption.measure_memory(cluster)
-    ]  # fmt: skip
+        *consumption.measure_rates(cluster),
+        *consumption.measure_orderly(cluster),
+        *consumption.measure_latency(cluster),
+        *consumption.measure_memory(cluster),
+    ]
 
 
 _PARTS = {

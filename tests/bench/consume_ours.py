@@ -1,6 +1,7 @@
 """Consumes so many messages with our own consumer, and says "seconds cpuSeconds p50Ms p99Ms" from the first one on.
 
-A process of its own, as those of the others: python -m tests.bench.consume_ours NAMESRV GROUP TOPIC BATCH COUNT
+A process of its own, as those of the others:
+python -m tests.bench.consume_ours NAMESRV GROUP TOPIC BATCH COUNT [orderly]
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.core import ConsumerCore
 from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
-from rmqctl.model.consumption import ConsumeFromWhere, ConsumeStatus
+from rmqctl.model.consumption import ConsumeFromWhere, ConsumeOrderlyStatus, ConsumeStatus
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import find_strategy
 
 
-async def consume(namesrv: str, group: str, topic: str, batch_size: int, count: int) -> str:
+async def consume(namesrv: str, group: str, topic: str, batch_size: int, count: int, *, is_orderly: bool) -> str:
     """Return what was measured."""
     started: list[float] = []
     ended: list[float] = []
     ages_ms: list[int] = []
+    success = ConsumeOrderlyStatus.SUCCESS if is_orderly else ConsumeStatus.CONSUME_SUCCESS
     loop, is_over = asyncio.get_running_loop(), asyncio.Event()
 
-    def listen(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
+    def listen(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus | ConsumeOrderlyStatus:
         if not started:
             started.extend((time.perf_counter(), time.process_time()))
         now_ms = time.time_ns() // 1_000_000
@@ -35,10 +37,12 @@ async def consume(namesrv: str, group: str, topic: str, batch_size: int, count: 
         if len(ages_ms) >= count and not ended:
             ended.extend((time.perf_counter(), time.process_time()))
             loop.call_soon_threadsafe(is_over.set)
-        return ConsumeStatus.CONSUME_SUCCESS
+        return success
 
     async with Client([namesrv], timeout_s=9, open_ended=True) as client:
-        settings = ConsumerSettings(group=group, consume_from=ConsumeFromWhere.FIRST_OFFSET, batch_size=batch_size)
+        settings = ConsumerSettings(
+            group=group, consume_from=ConsumeFromWhere.FIRST_OFFSET, batch_size=batch_size, is_orderly=is_orderly
+        )
         consumer = ConsumerCore(client, settings, [make_subscription(topic)], listen, find_strategy("averagely"))
         await consumer.start()
         print("started", flush=True)
@@ -50,4 +54,5 @@ async def consume(namesrv: str, group: str, topic: str, batch_size: int, count: 
 
 
 if __name__ == "__main__":
-    print(asyncio.run(consume(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]))))  # type: ignore[call-arg]
+    namesrv, group, topic, batch_size, count, *kind = sys.argv[1:]
+    print(asyncio.run(consume(namesrv, group, topic, int(batch_size), int(count), is_orderly=bool(kind))))

@@ -51,6 +51,23 @@ def measure_rates(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     return rows
 
 
+def measure_orderly(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    """Return rows of figures for consumption in order, as measure_rates() does."""
+    rows = []
+    for batch in (32, 1):
+        rates: dict[str, list[float]] = {"ours": [], "Java": []}
+        for _ in range(_ROUNDS):
+            for name, found in rates.items():
+                words = [*_PEERS[name](cluster, batch, TOPIC, MESSAGE_COUNT), "orderly"]
+                found.append(_run(words).rate)
+        ours, peer = median(rates["ours"]), median(rates["Java"])
+        what = f"consuming in order, batch {batch}: beside Java's push consumer"
+        rows.append(
+            (what, f"{ours / peer:.2f} times (ours {ours:,.0f}, Java {peer:,.0f} msg/s)", ">= 1 times", ours >= peer)
+        )
+    return rows
+
+
 def measure_latency(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     """Return rows of figures: from the producer's clock to the listener, both on this machine."""
     ages_ms: dict[str, list[tuple[int, int]]] = {"ours": [], "Java": []}

@@ -280,19 +280,28 @@ def test_a_queue_is_locked_from_before_its_first_pull_until_its_member_has_left(
     scenario(work, plays=plays, queue_count=2)
 
 
-def test_a_queue_goes_to_another_member_once_its_batch_has_ended() -> None:
+@pytest.mark.parametrize("is_moved", [False, True], ids=["", "moved past it meanwhile"])
+def test_a_queue_goes_to_another_member_once_its_batch_has_ended(is_moved: bool) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.send("a", "b")
         await cluster.send("x", "y", queue_id=1)
         first, second = Hearing(), Hearing()
         gate = first.hold("x")
         one = await cluster.started(first, is_orderly=True, instance_name="1")
+        if is_moved:
+            await cluster.during(one.holding.seek(OTHER, lambda starts: starts.nearest(OTHER, 1)))
+            await cluster.passes(1)
+            reported = await _reported(cluster, one.client_id, OTHER)
+            # What the listener has belongs to the queue as it was before.
+            assert [reported[name] for name in ("cachedMsgMinOffset", "transactionMsgCount")] == [1, 0]
         two = cluster.consumer(second, is_orderly=True, instance_name="2")
         await cluster.during(two.start())
         await cluster.passes(70, step_s=0.5)
         assert (first.calls, second.calls) == (["a", "b", "x"], []) or first.calls == ["a", "x", "b"]
         assert holder(cluster, OTHER) == one.client_id
         assert any(f"{OTHER} is not given up yet" in report for report in cluster.reports)
+        reported = await _reported(cluster, one.client_id, OTHER)
+        assert (reported["droped"], reported["tryUnlockTimes"] > 0) == (True, True)
         gate.set()
         await cluster.passes(5)
         assert (holder(cluster, OTHER), second.calls) == (two.client_id, ["y"])
@@ -408,6 +417,19 @@ def test_a_drain_does_not_wait_for_what_fails_again_and_again_and_gives_its_lock
     scenario(work)
 
 
+def test_a_lock_that_was_granted_and_not_used_is_given_back_too() -> None:
+    async def work(cluster: Cluster) -> None:
+        consumer = await cluster.started(Hearing(), is_orderly=True)
+        await cluster.during(consumer.drain(3))
+        cluster.sandbox.faults.corrupt(Q.LOCK_BATCH_MQ, count=None)
+        again = await cluster.started(Hearing(), is_orderly=True)
+        assert (list(again.process_queues()), holder(cluster)) == ([], again.client_id)
+        await cluster.during(again.drain(3))
+        assert holder(cluster) is None
+
+    scenario(work)
+
+
 def test_a_lock_is_not_given_back_while_its_batch_still_runs() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.send("a", "b")
@@ -431,21 +453,32 @@ async def _ask(cluster: Cluster, client_id: str, code: int, body: bytes = b"", *
     return answer
 
 
-def test_a_member_reports_that_it_is_orderly_its_locks_and_what_its_listener_has() -> None:
+async def _reported(cluster: Cluster, client_id: str, mq: MessageQueue) -> Any:
+    """Return what an orderly member reports of a queue."""
+    answer = await cluster.during(_ask(cluster, client_id, Q.GET_CONSUMER_RUNNING_INFO))
+    info = loads(answer.body)
+    assert info["properties"]["PROP_CONSUMEORDERLY"] == "true"
+    queues = {(each["topic"], each["queueId"]): queue for each, queue in info["mqTable"].items()}
+    return queues[mq.topic, mq.queue_id]
+
+
+@pytest.mark.parametrize(("auto_commit", "uncommitted"), [(True, 0), (False, 2)])
+def test_a_member_reports_that_it_is_orderly_its_locks_and_what_its_listener_has(
+    auto_commit: bool, uncommitted: int
+) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.send(*"abcdef")
-        hearing = Hearing()
+        hearing = Hearing(tune=lambda batch: setattr(batch, "auto_commit", auto_commit))
         hearing.hold("d")
         consumer = await cluster.started(hearing, is_orderly=True, batch_size=2)
-        answer = await cluster.during(_ask(cluster, consumer.client_id, Q.GET_CONSUMER_RUNNING_INFO))
-        info = loads(answer.body)
-        assert info["properties"]["PROP_CONSUMEORDERLY"] == "true"
-        (queue,) = [queue for mq, queue in info["mqTable"].items() if mq["topic"] == TOPIC]
+        queue = await _reported(cluster, consumer.client_id, MQ)
         assert (queue["locked"], queue["lastLockTimestamp"] > 0) == (True, True)
         found = {name: value for name, value in queue.items() if name.endswith(("Count", "MinOffset", "MaxOffset"))}
         assert found == {
-            "transactionMsgCount": 2, "transactionMsgMinOffset": 2, "transactionMsgMaxOffset": 3,
+            "transactionMsgCount": 2 + uncommitted, "transactionMsgMinOffset": 2 - uncommitted,
+            "transactionMsgMaxOffset": 3,
             "cachedMsgCount": 2, "cachedMsgMinOffset": 4, "cachedMsgMaxOffset": 5,
+            **({"uncommittedMsgCount": uncommitted} if uncommitted else {}),
         }  # fmt: skip
 
     scenario(work)

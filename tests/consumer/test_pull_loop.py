@@ -48,7 +48,7 @@ class _Owner:
         self.held: FlowControl | None = None
         self.memory: int | None = None
         self.got: list[PullBatch] = []
-        self.illegal: list[int] = []
+        self.illegal: list[tuple[int, bool]] = []
         self.failures: list[str] = []
         self.doubts: list[int] = []
         self.look_count = 0
@@ -91,9 +91,9 @@ class _Owner:
     def look(self) -> None:
         self.look_count += 1
 
-    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
+    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int, *, is_reset: bool) -> None:
         process_queue.drop()
-        self.illegal.append(next_offset)
+        self.illegal.append((next_offset, is_reset))
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         assert mq == MQ
@@ -263,13 +263,16 @@ def test_the_pull_interval_is_kept_where_messages_came() -> None:
     _pulling(check, _answer(R.PULL_NOT_FOUND, 6), _found(6), settings={"pull_interval_s": 2.0})
 
 
-def test_an_illegal_offset_ends_the_pulling_of_the_queue() -> None:
+@pytest.mark.parametrize(("end", "is_reset"), [("4", False), ("5", True)])
+def test_an_illegal_offset_ends_the_pulling_of_the_queue(end: str, is_reset: bool) -> None:
+    """Where the broker has the offset, it was a reset."""
+
     async def check(owner: _Owner, _: ProcessQueue) -> None:
-        assert (owner.illegal, owner.got) == ([77], [])
+        assert (owner.illegal, owner.got) == ([(77, is_reset)], [])
         await owner.clock.advance(60)
         assert owner.asked() == [5]
 
-    _pulling(check, _answer(R.PULL_OFFSET_MOVED, 77))
+    _pulling(check, _answer(R.PULL_OFFSET_MOVED, 77, maxOffset=end))
 
 
 def test_flow_control_of_the_broker_is_asked_again_after_20_ms() -> None:

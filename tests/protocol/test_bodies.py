@@ -17,6 +17,7 @@ from rmqctl.model.route import BrokerData, ClusterInfo, QueueData
 from rmqctl.model.stats import ConsumeTimeSpan, OffsetWrapper, TopicOffset
 from rmqctl.model.topic import StaticMapping, TopicConfig
 from rmqctl.protocol import bodies, group_bodies
+from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.java_json import ObjectMap, loads
 from tests.protocol.golden import Exchange, answer, answers, decode
 from tests.protocol.strategies import JSON_VALUES
@@ -241,6 +242,29 @@ def test_connections_in_numbers() -> None:
     connections = group_bodies.decode_connections(body(answers(203)[0]).encode())
     assert connections.members[1] == Member("192.0.2.2@c2", "127.0.0.1:48742", "JAVA", 407)
     assert connections.subscriptions["ship"] == Subscription("ship", "*", "TAG", 1795237317376)
+
+
+@pytest.mark.parametrize(
+    ("fields", "batch", "uncommitted", "in_hand", "head", "position"),
+    [
+        ({"transactionMsgCount": 1}, "1", 0, 3, 5, 5),
+        # Java's: a listener has no more than a batch.
+        ({"transactionMsgCount": 9}, "4", 5, 6, 10, 10),
+        ({"transactionMsgCount": 9}, "", 0, 11, 5, 5),
+        # Ours counts them.
+        ({"transactionMsgCount": 3, "uncommittedMsgCount": 3}, "4", 3, 2, 20, 8),
+        ({"transactionMsgCount": 3, "uncommittedMsgCount": 0}, "1", 0, 5, 5, 5),
+    ],
+)
+def test_what_an_orderly_listener_has_consumed_without_commit(
+    fields: dict[str, int], batch: str, uncommitted: int, in_hand: int, head: int, position: int
+) -> None:
+    queue = {"cachedMsgCount": 2, "cachedMsgMinOffset": 20, "commitOffset": 5, "transactionMsgMinOffset": 5, **fields}
+    table = {MessageQueue("T", "b", 0): queue}
+    body = dumps({"mqTable": table, "properties": {"consumeMessageBatchMaxSize": batch}})
+    (found,) = group_bodies.decode_running_info(body).process_queues.values()
+    assert found.uncommitted_count == uncommitted
+    assert (found.in_hand_count, found.head_offset, found.position) == (in_hand, head, position)
 
 
 @recorded(307)

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,47 +97,90 @@ def test_two_messages_that_hang_in_one_queue(cluster: Cluster, rmqctl: Rmqctl) -
     java.stop("two")
 
 
-def test_a_message_that_blocks_an_orderly_queue(cluster: Cluster, rmqctl: Rmqctl) -> None:
-    java, topic, group = cluster.java, "CleanOrderly", "CleanOrderlyGroup"
-    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
-    java.consume("orderly", group, topic, fail="X", orderly=1, collect=1)
-    for prefix, count in (("a", 3), ("X", 1), ("b", 3)):
-        java.produce(topic, count, prefix=prefix)
-    java.wait_started("orderly", 6)  # it is tried again every second
-    item = _item(_clean(rmqctl, group))
-    assert (item["target"], [each["queueOffset"] for each in item["messages"]]) == (4, [3])
-    java.wait_consumed("orderly", 6)
-    wait_until(lambda: any(each.reconsume_times for each in java.attempts("orderly")), "the retry")
-    assert java.bodies("orderly") == ["a0", "a1", "a2", "b0", "b1", "b2"]
-    java.stop("orderly")
+class _InOrder(NamedTuple):
+    """An orderly member, Java's or ours, that fails on messages that start with X, or never returns from them.
+
+    `begun` returns how many batches have started, `done` the bodies that were consumed, `retried` whether a message was
+    tried that came back from the broker; `release` has the listener return.
+    """
+
+    begun: Callable[[], int]
+    done: Callable[[], list[str]]
+    retried: Callable[[], bool]
+    release: Callable[[], None]
 
 
-def test_an_orderly_listener_that_never_returns(cluster: Cluster, rmqctl: Rmqctl) -> None:
+@contextmanager
+def _in_order(cluster: Cluster, folder: Path, kind: str, name: str, does: str) -> Iterator[_InOrder]:
+    java = cluster.java
+    cluster.create_topic(name, queue_count=1, brokers=(_BROKER,))
+    if kind == "java":
+        java.consume(name, name, name, orderly=1, collect=1, **{does: "X"})
+        yield _InOrder(
+            lambda: int(java.call("started", id=name)),
+            lambda: java.bodies(name),
+            lambda: any(each.reconsume_times for each in java.attempts(name)),
+            lambda: java.release(name),
+        )
+        java.stop(name)
+        return
+    listener = {"FAIL": "X", "FAIL_BELOW": 10**6} if does == "fail" else {"SLOW": "X"}
+    with our_consumers(cluster.namesrv, folder) as ours:
+        member = ours(name, name, name, "--orderly", **listener)
+        if kind == "ours-again":
+            # It has the offset that is stored, and consumes nothing before the message.
+            member.terminate()
+            member = ours(name, name, name, "--orderly", **listener)
+        yield _InOrder(
+            lambda: len(member.heard("BEGAN")),
+            lambda: [each.body for each in member.heard()],
+            lambda: any(each.from_topic.startswith("%RETRY%") for each in member.heard("BEGAN")),
+            member.release,
+        )
+
+
+@pytest.mark.parametrize("kind", ["java", "ours"])
+def test_a_message_that_blocks_an_orderly_queue(cluster: Cluster, rmqctl: Rmqctl, kind: str, tmp_path: Path) -> None:
+    topic = group = f"CleanOrderly-{kind}"
+    with _in_order(cluster, tmp_path, kind, group, "fail") as member:
+        for prefix, count in (("a", 3), ("X", 1), ("b", 3)):
+            cluster.java.produce(topic, count, prefix=prefix)
+        wait_until(lambda: member.begun() >= 6, "more tries, one every second")
+        item = _item(_clean(rmqctl, group))
+        assert (item["target"], [each["queueOffset"] for each in item["messages"]]) == (4, [3])
+        wait_until(lambda: len(member.done()) == 6, "the others")
+        wait_until(member.retried, "the retry")
+        assert member.done() == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+@pytest.mark.parametrize("kind", ["java", "ours", "ours-again"])
+def test_an_orderly_listener_that_never_returns(cluster: Cluster, rmqctl: Rmqctl, kind: str, tmp_path: Path) -> None:
     """Its queue is moved, and nothing behind is delivered until it returns: the receipt does not say otherwise."""
-    java, topic, group = cluster.java, "CleanHangs", "CleanHangsGroup"
-    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
-    java.consume("hangs", group, topic, stuck="X", orderly=1, collect=1)
-    for prefix, count in (("a", 3), ("X", 1), ("b", 8)):
-        java.produce(topic, count, prefix=prefix)
-    java.wait_started("hangs", 4)
-    wait_until(lambda: _offset(cluster, group, topic) == 3, "the offset")
-    plan = _plan(rmqctl, group)
-    assert "LISTENER_BLOCKS_QUEUE" in {each["code"] for each in plan["consequences"]}
-    assert plan["items"][0]["cleaning"]["blockedBy"] == "IN_ORDER"
-    done = _clean(rmqctl, group)
-    (item,) = done.document["items"]
-    assert (done.exit_code, item["result"], item["isPending"]) == (9, "UNKNOWN", True), done.stdout
-    assert item["after"] == 4 or cluster.version == "4.9.7", item
-    assert {each["result"] for each in item["messages"]} == {"CONFIRMED"}
-    # What waits behind the listener has never been delivered.
-    found = rmqctl("clean-expired", group, "--older-than", "3s", "--for", "4s", "-o", "json")
-    (row,) = [each for each in found.document["items"] if each["topic"] == topic]
-    assert (found.exit_code, row["headOffset"], row["why"]) == (10, 4, "BLOCKED_IN_ORDER"), found.stdout
-    assert "did not call its listener" in row["explanation"]
-    assert java.bodies("hangs") == ["a0", "a1", "a2"]
-    java.release("hangs")
-    wait_until(lambda: set(java.bodies("hangs")) >= {f"b{number}" for number in range(8)}, "what is behind", 120)
-    java.stop("hangs")
+    topic = group = f"CleanHangs-{kind}"
+    before = [] if kind == "ours-again" else ["a0", "a1", "a2"]
+    at = len(before)
+    with _in_order(cluster, tmp_path, kind, group, "stuck") as member:
+        for prefix, count in (("a", at), ("X", 1), ("b", 8)):
+            if count:
+                cluster.java.produce(topic, count, prefix=prefix)
+        wait_until(lambda: member.begun() == at + 1, "the message")
+        wait_until(lambda: _offset(cluster, group, topic) == at, "the offset")
+        plan = _plan(rmqctl, group)
+        assert "LISTENER_BLOCKS_QUEUE" in {each["code"] for each in plan["consequences"]}
+        assert plan["items"][0]["cleaning"]["blockedBy"] == "IN_ORDER"
+        done = _clean(rmqctl, group)
+        (item,) = done.document["items"]
+        assert (done.exit_code, item["result"], item["isPending"]) == (9, "UNKNOWN", True), done.stdout
+        assert item["after"] == at + 1 or cluster.version == "4.9.7", item
+        assert {each["result"] for each in item["messages"]} == {"CONFIRMED"}
+        # What waits behind the listener has never been delivered.
+        found = rmqctl("clean-expired", group, "--older-than", "3s", "--for", "4s", "-o", "json")
+        (row,) = [each for each in found.document["items"] if each["topic"] == topic]
+        assert (found.exit_code, row["headOffset"], row["why"]) == (10, at + 1, "BLOCKED_IN_ORDER"), found.stdout
+        assert "did not call its listener" in row["explanation"]
+        assert member.done() == before
+        member.release()
+        wait_until(lambda: set(member.done()) >= {f"b{number}" for number in range(8)}, "what is behind", 120)
 
 
 def test_all_threads_hang(cluster: Cluster, rmqctl: Rmqctl) -> None:

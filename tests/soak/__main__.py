@@ -1,7 +1,8 @@
 """Runs the long proofs against real RocketMQ and prints what was seen: python -m tests.soak [MINUTES [RELEASE]].
 
-Each of the parts in which members come and go takes a sixth of the minutes; those with outages take 9 minutes more, the
-replay of dead letters 2, and twice the minutes go to random faults while rmqctl reads and changes.
+Each of the parts in which members come and go takes a sixth of the minutes, the one with orderly members all of them;
+those with outages take 9 minutes more, the replay of dead letters 2, and twice the minutes go to random faults while
+rmqctl reads and changes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.real.harness.rmqctl import Rmqctl
 
 from .dead_letters import replay_letters, synchronous_cluster
 from .mixed_groups import run_flapping, run_mixed
+from .orderly_groups import run_orderly
 from .outages import run_outages
 from .random_faults import random_faults
 
@@ -49,6 +51,9 @@ def main() -> int:
                 seen = run_flapping(cluster, folder / f"{version}-{protect}", protect, minutes * 60 / 6)
                 is_good &= seen.is_good
                 print(f"{version} one of three flaps, --protect {protect}: {seen}", flush=True)
+            orderly = run_orderly(cluster, folder / f"{version}-orderly", minutes * 60)
+            is_good &= orderly.is_good
+            print(f"{version} in order: {orderly}", flush=True)
             for what, outage, is_well in run_outages(cluster, folder / f"{version}-outages"):
                 is_good &= is_well
                 print(f"{version} {what}: {outage}{'' if is_well else ' (BAD)'}", flush=True)

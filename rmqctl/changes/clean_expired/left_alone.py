@@ -11,6 +11,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import ListenerBlock
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.stuck_scan import StuckQueue
+from rmqctl.text.words import counted
 
 _BLOCKS = (ListenerBlock.IN_ORDER, ListenerBlock.ALL_THREADS)
 
@@ -36,6 +37,10 @@ def _why(group: str, queue: StuckQueue, stored: int | None, journal: Journal) ->
     if holder is None or held is None or held.head_offset is None:
         return None
     client_id = holder.client_id
+    if held.uncommitted_count:
+        # Past the message, they would count as committed, although the listener may still roll them back.
+        said = counted(held.uncommitted_count, "message")
+        return f"The listener of {client_id} has consumed {said} of {mq} without COMMIT. Only it can acknowledge them."
     sentence = describe_not_followed(mq, client_id, held.head_offset, stored)
     block = find_block(holder, queue.watched)
     if sentence is not None or block not in _BLOCKS:

@@ -200,7 +200,7 @@ def _places(progress: GroupProgress, reading: GroupReading) -> Iterator[tuple[Me
         if row.consumer_offset is None:
             continue
         held = [reading.running.ok[client_id].process_queues.get(row.mq) for client_id in row.client_ids]
-        positions = [None if each is None else each.commit_offset for each in held]
+        positions = [None if each is None else each.position for each in held]
         is_popped = row.reasons.get("inflight") is Unknown.POP and not is_unheard(row)  # the broker keeps the position
         if is_popped or (not row.client_ids and is_free(row)):
             yield row.mq, (row.consumer_offset,)

@@ -230,7 +230,7 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
 def _of_ordered(watched: PositionPair) -> str:
     """Return what happened to the head of a queue that is consumed in order; it may never have been delivered."""
     first, last = watched.first.held, watched.last.held
-    if last is not None and last.in_order_count:
+    if last is not None and last.is_listening:
         return "The listener has had this message for at least {since}"
     if first is not None and last is not None and first.last_consume_at_ms != last.last_consume_at_ms:
         return "The client has retried this message for at least {since}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from typing import Any, Protocol
 
 from rmqctl.client.core import Client
@@ -18,7 +18,7 @@ from rmqctl.consumer.stacks import stacks
 from rmqctl.errors import RmqctlError
 from rmqctl.model.group import Subscription
 from rmqctl.model.queue import MessageQueue
-from rmqctl.net.clock import pause, wait_for
+from rmqctl.net.clock import pause
 from rmqctl.net.tasks import start_task, stop_tasks
 from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode, ResponseCode
@@ -31,10 +31,7 @@ from .running_info import ConsumerState, HeldQueue, encode_running_info
 
 # The pause between dropping the queues and setting their offsets (MQClientInstance.resetOffset).
 RESET_WAIT_S = 10.0
-# Time limit for positions that only brokers know: mqadmin gives up after 5 s.
-_POSITIONS_S = 3.0
-# What Java shows for a queue without a position, and for one that could not be read (RemoteBrokerOffsetStore).
-_NO_OFFSET, _UNREAD_OFFSET = -1, -2
+_SURE_LOOK_S = 0.1
 
 
 class ControlledConsumer(Protocol):
@@ -59,6 +56,9 @@ class ControlledConsumer(Protocol):
 
     def heads(self) -> Mapping[MessageQueue, Head]:
         """Return the first message in flight of each queue whose listener is processing it now."""
+
+    def look(self) -> None:
+        """Find out whether this process has just been stopped: its queues are then held back until they are checked."""
 
     def suspend(self) -> None:
         """Stop pulling until unsuspend() has been called as often as this method."""
@@ -151,10 +151,11 @@ class ClientProcessor:
         async with self._resetting:
             consumer.suspend()
             try:
+                lost = await _find_lost(consumer, targets)
                 for mq in held():
                     consumer.process_queues()[mq].drop()
                 await pause(consumer.client.clock, self._reset_wait_s)
-                mine = held()
+                mine = [mq for mq in held() if mq not in lost]
                 for mq in mine:
                     consumer.forget_duplicates(mq)
                     consumer.process_queues()[mq].drop()
@@ -180,7 +181,7 @@ class ClientProcessor:
     async def _tell_offsets(self, _: str, command: Command) -> Command:
         """GET_CONSUMER_STATUS_FROM_CLIENT: return offsets in memory; none for another group, as in Java."""
         consumer, topic = self._speaker(command, "group"), command.ext_fields.get("topic", "")
-        offsets = {} if consumer is None else consumer.offsets.snapshot()
+        offsets = {} if consumer is None else _positions(consumer) | consumer.offsets.snapshot()
         table = {mq: offset for mq, offset in offsets.items() if not topic.strip() or mq.topic == topic}
         return Command(ResponseCode.SUCCESS, body=dumps({"consumerTable": {}, "messageQueueTable": table}))
 
@@ -189,7 +190,7 @@ class ClientProcessor:
         consumer = self._speaker(command, "consumerGroup")
         if consumer is None:
             return _not_here(command)
-        queues, positions = dict(consumer.process_queues()), await _positions(consumer)
+        queues, positions = dict(consumer.process_queues()), _positions(consumer)
         topics = consumer.subscriptions()
         running = ConsumerState(
             settings=consumer.settings,
@@ -221,33 +222,25 @@ class ClientProcessor:
         return Command(ResponseCode.SUCCESS, body=dumps(await asyncio.shield(consuming)))
 
 
-async def _positions(consumer: ControlledConsumer) -> dict[MessageQueue, int]:
-    """Return the position of each held queue: the one in memory, else the stored one."""
-    positions = {mq: consumer.offsets.read(mq) for mq in consumer.process_queues()}
-    asking = {mq: asyncio.ensure_future(_fetch(consumer, mq)) for mq, offset in positions.items() if offset is None}
-    if asking:
-        try:
-            await wait_for(consumer.client.clock, asyncio.wait(asking.values()), _POSITIONS_S)
-        except TimeoutError:
-            pass
-        finally:
-            for task in asking.values():
-                task.cancel()
-    found = {mq: task.result() if task.done() else _UNREAD_OFFSET for mq, task in asking.items()}
-    # Leave out queues that were given up meanwhile.
+async def _find_lost(consumer: ControlledConsumer, mqs: Container[MessageQueue]) -> set[MessageQueue]:
+    """Return the queues that another member consumed while this process was stopped: an older reset is not theirs."""
+    consumer.look()
+    queues = {mq: queue for mq, queue in consumer.process_queues().items() if mq in mqs}
+    while any(queue.is_on_hold and not queue.dropped for queue in queues.values()):
+        await pause(consumer.client.clock, _SURE_LOOK_S)
+    return {mq for mq, queue in queues.items() if consumer.process_queues().get(mq) is not queue}
+
+
+def _positions(consumer: ControlledConsumer) -> dict[MessageQueue, int]:
+    """Return the position of each held queue: the offset in memory, or where the queue was taken up.
+
+    It must not be read from the broker: from 5.0 on, that answers the target of a reset before the member moves there.
+    """
+    read = consumer.offsets.read
     return {
-        mq: found[mq] if offset is None else offset
-        for mq, offset in positions.items()
-        if mq in consumer.process_queues()
+        mq: queue.start_offset if (offset := read(mq)) is None else offset
+        for mq, queue in consumer.process_queues().items()
     }
-
-
-async def _fetch(consumer: ControlledConsumer, mq: MessageQueue) -> int:
-    try:
-        offset = await consumer.offsets.fetch(mq)
-    except RmqctlError:
-        return _UNREAD_OFFSET
-    return _NO_OFFSET if offset is None else offset
 
 
 def _not_here(command: Command) -> Command:

@@ -27,10 +27,7 @@ _MIB_BYTES = 1 << 20
 
 
 class HeldQueue(Struct, frozen=True):
-    """A held queue, with its position as Java shows it: -1 for none, -2 if the broker did not answer.
-
-    `line` is for orderly consumers only.
-    """
+    """A held queue, and the position of its consumer. `line` is for orderly consumers only."""
 
     process_queue: ProcessQueue
     commit_offset: int
@@ -133,26 +130,31 @@ def _process_queue_info(held: HeldQueue) -> dict[str, Any]:
     queue, line = held.process_queue, held.line
     # Java shows the first and last offset of an empty queue as 0, and does not count what an orderly listener has.
     count, first, last = queue.count, queue.first_offset or 0, queue.last_offset or 0
-    work_first, work_last = 0, 0
+    in_work: list[StoredMessage] = []
     if line is not None:
-        count, (first, last), (work_first, work_last) = len(line.waiting), _ends(line.waiting), _ends(line.in_work)
+        count, (first, last) = len(line.waiting), _ends(line.waiting)
+        in_work = [*line.uncommitted, *line.in_work]
+    work_first, work_last = _ends(in_work)
     return {
         "cachedMsgCount": count,
         "cachedMsgMaxOffset": last,
         "cachedMsgMinOffset": first,
         "cachedMsgSizeInMiB": queue.size_bytes // _MIB_BYTES,
         "commitOffset": held.commit_offset,
-        "droped": queue.dropped,
+        # Java drops an orderly queue before it waits for the batch that runs.
+        "droped": queue.dropped or queue.unlock_tries > 0,
         "lastConsumeTimestamp": queue.last_consume_at_ms,
         # Concurrent consumption locks nothing. Java reports each of its queues as locked since it was taken, and
         # programs that wait for a queue to be taken again read that time.
         "lastLockTimestamp": queue.taken_at_ms if line is None else queue.locked_at_ms,
         "lastPullTimestamp": queue.last_pull_at_ms,
         "locked": held.is_locked,
-        "transactionMsgCount": 0 if line is None else len(line.in_work),
+        "transactionMsgCount": len(in_work),
         "transactionMsgMaxOffset": work_last,
         "transactionMsgMinOffset": work_first,
-        "tryUnlockTimes": 0,
+        "tryUnlockTimes": queue.unlock_tries,
+        # Java's clients do not tell these from what the listener has.
+        **({"uncommittedMsgCount": len(line.uncommitted)} if line is not None and line.uncommitted else {}),
     }
 
 

@@ -83,7 +83,8 @@ class Ownership:
         if stored is not None and stored > known:
             self._report(
                 ConsumerWarning.OFFSET,
-                f"{queue.mq}: another member has consumed from {known} to {stored}; the queue is taken again.",
+                f"{queue.mq}: another member has consumed from {known} to {stored}, or the queue was reset; "
+                "it is taken again.",
             )
             queue.drop()
             self._lose(queue)

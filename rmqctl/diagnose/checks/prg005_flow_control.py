@@ -65,7 +65,7 @@ def _holds(info: RunningInfo, *, is_orderly: bool) -> dict[MessageQueue, FlowCon
     held = {mq: each for mq, each in sorted(info.process_queues.items()) if not each.dropped}
     found = {
         mq: decide(
-            limits, held_queue_count=len(held), count=each.in_hand_count,
+            limits, held_queue_count=len(held), count=each.unacked_count,
             size_bytes=each.cached_size_mib * _MIB_BYTES, span=None if is_orderly else _span(each),
         )
         for mq, each in held.items()

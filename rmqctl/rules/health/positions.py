@@ -41,7 +41,7 @@ class Position(Struct, frozen=True):
     @property
     def next_offset(self) -> int | None:
         """The offset up to which all messages are consumed: the member's own, which it commits within 5 s."""
-        reported = (self.consumer_offset, self.commit_offset)
+        reported = (self.consumer_offset, None if self.held is None else self.held.position)
         return max((offset for offset in reported if offset is not None), default=None)
 
     @property

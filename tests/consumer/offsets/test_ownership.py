@@ -10,8 +10,9 @@ from rmqctl.consumer.stand_still import StandStill
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from tests.consumer.consumer_cluster import Cluster, Seen, scenario
+from tests.consumer.consumer_cluster import GROUP, TOPIC, Cluster, Seen, scenario
 from tests.consumer.consumer_parts import LATER
+from tests.sandbox.peer import Peer
 from tests.scripted_peer import run
 
 
@@ -63,6 +64,23 @@ def test_after_a_stop_only_what_nobody_else_has_consumed_is_consumed(stored: int
         assert cluster.stored() == {0: 4}
 
     scenario(work)
+
+
+def test_a_reset_that_a_stopped_process_gets_late_leaves_what_others_have_consumed() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.send(*"abcd")
+        seen = Seen()
+        seen.hold("a")
+        await cluster.started(seen, worker_count=1)
+        await cluster.commit(0, 4)
+        await _stop(cluster, 130)
+        peer = await Peer.of_broker(cluster.sandbox)
+        await peer.ask_ok(Q.INVOKE_BROKER_TO_RESET_OFFSET, topic=TOPIC, group=GROUP, timestamp=0, isForce="true")
+        await cluster.passes(30)
+        assert cluster.stored() == {0: 4}
+        assert "A broker reset T: this member holds none of the queues." in cluster.reports
+
+    scenario(work, plays="4.9.7")
 
 
 def test_while_the_broker_does_not_say_nothing_is_consumed_or_stored() -> None:

@@ -99,6 +99,10 @@ class OurConsumer:
         found = [msgspec.json.decode(line, type=Heard) for line in whole.splitlines()]
         return [each for each in found if each.event in (events or ("DONE",))]
 
+    def release(self) -> None:
+        """Have the listener return from messages that were to hang (SLOW)."""
+        self._heard_path.with_name(f"{self._heard_path.name}.released").touch()
+
     def terminate(self, limit_s: float = 60) -> int:
         """Ask it to end (SIGTERM), wait for that and return its exit code."""
         self.process.send_signal(signal.SIGTERM)

@@ -1,8 +1,9 @@
 """A handler of `rmqctl consume run` that notes what it is given, a JSON line each time; its environment says the rest.
 
 HEARD is the file. Bodies that start with FAIL fail while they were sent back less than FAIL_BELOW times. Bodies that
-start with SLOW take SLOW_S seconds and then fail, or never end where that is 0; others take EACH_S. Those that start
-with RAISE raise, those with NOTHING return None. With ORDERLY, it answers as an orderly listener.
+start with SLOW take SLOW_S seconds and then fail, or where that is 0, until the file HEARD.released exists; others take
+EACH_S. Those that start with RAISE raise, those with NOTHING return None. With ORDERLY, its answers are those of an
+orderly listener.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 _OUT = os.open(os.environ["HEARD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+_RELEASED = Path(os.environ["HEARD"] + ".released")
 _FAIL, _SLOW = os.environ.get("FAIL"), os.environ.get("SLOW")
 _RAISE, _NOTHING = os.environ.get("RAISE"), os.environ.get("NOTHING")
 _FAIL_BELOW = int(os.environ.get("FAIL_BELOW", "1"))
@@ -31,8 +34,8 @@ def consume(messages: Sequence[Any], context: Any) -> str | None:
     _note("BEGAN", messages, context)
     bodies = [message.body.decode() for message in messages]
     if _SLOW is not None and any(body.startswith(_SLOW) for body in bodies):
-        if not _SLOW_S:
-            threading.Event().wait()
+        while not _SLOW_S and not _RELEASED.exists():
+            threading.Event().wait(0.2)
         time.sleep(_SLOW_S)
         _note("FAILED", messages, context)
         return _BAD

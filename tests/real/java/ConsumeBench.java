@@ -1,10 +1,14 @@
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -16,7 +20,7 @@ class ConsumeBench {
     private ConsumeBench() {
     }
 
-    /** Arguments: name server, group, topic, batch, count. */
+    /** Arguments: name server, group, topic, batch, count, [orderly]. */
     public static void main(String[] args) throws Exception {
         long count = Long.parseLong(args[4]);
         AtomicLong seen = new AtomicLong();
@@ -31,7 +35,7 @@ class ConsumeBench {
         push.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         push.setConsumeMessageBatchMaxSize(Integer.parseInt(args[3]));
         push.subscribe(args[2], "*");
-        push.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+        Consumer<List<MessageExt>> listen = messages -> {
             if (firstNs.compareAndSet(0, System.nanoTime())) {
                 firstCpuNs.set(system.getProcessCpuTime());
             }
@@ -45,8 +49,18 @@ class ConsumeBench {
             if (before >= count) {
                 all.countDown();
             }
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
+        };
+        if (args.length > 5) {
+            push.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                listen.accept(messages);
+                return ConsumeOrderlyStatus.SUCCESS;
+            });
+        } else {
+            push.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                listen.accept(messages);
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+        }
         push.start();
         System.out.println("started");
         all.await();

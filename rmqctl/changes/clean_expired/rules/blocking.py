@@ -38,7 +38,7 @@ def is_delivered(holder: Holder, watched: PositionPair) -> bool | None:
         return True
     if not holder.is_orderly:
         return None
-    return any(each.held is not None and each.held.in_order_count > 0 for each in (watched.first, watched.last))
+    return any(each.held is not None and each.held.is_listening for each in (watched.first, watched.last))
 
 
 def is_passed(position: Position) -> bool:

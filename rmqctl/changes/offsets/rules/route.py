@@ -115,8 +115,8 @@ def describe_silent(situation: GroupSituation, rows: Collection[QueueProgress]) 
     text += "."
     if len(unheard) < len(rows):
         text += (
-            " One that hangs can overwrite the offsets of queues that other members took over, for up to 5 s after it "
-            "continues."
+            " One that hangs can overwrite the offsets of queues that other members took over, for up to 15 s after "
+            "it continues."
         )
     yield Consequence("MEMBERS_SILENT", text)
 
