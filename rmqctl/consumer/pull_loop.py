@@ -123,7 +123,7 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
             process_queue.last_pull_s = clock.monotonic_s()
             faults: list[str] = []
             next_offset, max_offset, messages = _read(answer, faults)
-            min_offset = headers.int_field(answer, "minOffset") if answer.ext_fields.get("minOffset") else None
+            is_reset = answer.code == ResponseCode.PULL_OFFSET_MOVED and _has(answer, offset)
             next_broker_id = headers.int_field(answer, _SUGGESTED) if answer.ext_fields.get(_SUGGESTED) else MASTER_ID
         except RmqctlError as error:
             broker_id = MASTER_ID
@@ -139,8 +139,7 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
             await pause(clock, settings.broker_busy_s)
             continue
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            is_there = min_offset is not None and max_offset is not None and min_offset <= offset <= max_offset
-            await owner.illegal_offset(process_queue, next_offset, is_reset=is_there)
+            await owner.illegal_offset(process_queue, next_offset, is_reset=is_reset)
             return
         broker_id = next_broker_id
         wanted = with_tags(messages, subscription.tags) if subscription.tags else messages
@@ -152,6 +151,13 @@ async def pull_queue(owner: PullOwner, process_queue: ProcessQueue) -> None:
 
 def _is_over(process_queue: ProcessQueue) -> bool:
     return process_queue.dropped  # it may have been dropped meanwhile
+
+
+def _has(answer: Command, offset: int) -> bool:
+    """Return whether a queue has an offset, by the beginning and end that its broker answered. Raises RmqctlError."""
+    if not {"minOffset", "maxOffset"} <= answer.ext_fields.keys():
+        return False
+    return headers.int_field(answer, "minOffset") <= offset <= headers.int_field(answer, "maxOffset")
 
 
 def _read(answer: Command, faults: list[str]) -> tuple[int, int | None, list[StoredMessage]]:

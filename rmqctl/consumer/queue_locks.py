@@ -180,7 +180,7 @@ class BrokerLocks:
         self._asked.update(mqs)
         answer = await self._client.ask(require_master(self._address_of(broker_name), broker_name), request)
         granted = group_bodies.decode_locked_queues(answer.body) & frozenset(mqs)
-        self._asked.difference_update(mq for mq in mqs if mq not in granted)
+        self._asked = self._asked.difference(mqs) | granted
         if sent_s <= self._disconnection(broker_name).at_s:
             sent_s = -inf
         for mq in granted:

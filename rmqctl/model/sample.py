@@ -15,7 +15,8 @@ from .queue import MessageQueue
 class OwnerSample(Struct, frozen=True):
     """What one client reports of a queue that it holds (ProcessQueueInfo); times are by the client's own clock.
 
-    `commit_offset` is the client's position in memory, committed to the broker every 5 s; None when it has none.
+    `commit_offset` is the client's position (ProcessQueueInfo.position), committed to the broker every 5 s or with the
+    listener's COMMIT; None when it has none.
     `is_dropped`: it has given the queue up, and is about to remove the entry. `begun_at_ms` is when it last got the
     queue, None for one that consumes in order and for clients that do not report it; `consumed_at_ms` is when it last
     finished a message, or got the queue. `is_listening`: its listener has messages of the queue, which only clients

@@ -164,10 +164,11 @@ def pulled_to(
         if held is not None and held.cached_count > 0 and held.cached_max_offset >= broker_pull_offset:
             return held.cached_max_offset + 1, PulledSource.CLIENT
         return broker_pull_offset, PulledSource.BROKER
-    if held is None or (held.cached_count == 0 and held.position is None):
+    if held is None:
         return None, None
-    if held.cached_count == 0 and held.position is not None:
-        return held.position, PulledSource.CLIENT
+    if held.cached_count == 0:
+        position = held.position
+        return position, None if position is None else PulledSource.CLIENT
     bound = held.cached_min_offset + window
     if max_offset is not None:
         bound = min(bound, max_offset)

@@ -32,10 +32,7 @@ def measure_rates(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     """Return rows of figures, for batches of 32 and of 1. The topic must be filled (decoding.fill)."""
     rows = []
     for batch in (32, 1):
-        runs: dict[str, list[_Run]] = {name: [] for name in _PEERS if name != "Go" or missing_go() is None}
-        for _ in range(_ROUNDS):
-            for name, found in runs.items():
-                found.append(_run(_PEERS[name](cluster, batch, TOPIC, MESSAGE_COUNT)))
+        runs = _run_in_turn(cluster, batch, [name for name in _PEERS if name != "Go" or missing_go() is None])
         rate = {name: median([run.rate for run in found]) for name, found in runs.items()}
         cpu_us = {name: median([run.cpu_us for run in found]) for name, found in runs.items()}
         said = ", ".join(f"{name} {rate[name]:,.0f}" for name in runs)
@@ -55,17 +52,22 @@ def measure_orderly(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     """Return rows of figures for consumption in order, as measure_rates() does."""
     rows = []
     for batch in (32, 1):
-        rates: dict[str, list[float]] = {"ours": [], "Java": []}
-        for _ in range(_ROUNDS):
-            for name, found in rates.items():
-                words = [*_PEERS[name](cluster, batch, TOPIC, MESSAGE_COUNT), "orderly"]
-                found.append(_run(words).rate)
-        ours, peer = median(rates["ours"]), median(rates["Java"])
+        runs = _run_in_turn(cluster, batch, ["ours", "Java"], "orderly")
+        ours, peer = (median([run.rate for run in found]) for found in runs.values())
         what = f"consuming in order, batch {batch}: beside Java's push consumer"
         rows.append(
             (what, f"{ours / peer:.2f} times (ours {ours:,.0f}, Java {peer:,.0f} msg/s)", ">= 1 times", ours >= peer)
         )
     return rows
+
+
+def _run_in_turn(cluster: Cluster, batch: int, names: Sequence[str], *words: str) -> dict[str, list[_Run]]:
+    """Have each of these consume the whole topic, one after the other, several times."""
+    runs: dict[str, list[_Run]] = {name: [] for name in names}
+    for _ in range(_ROUNDS):
+        for name, found in runs.items():
+            found.append(_run([*_PEERS[name](cluster, batch, TOPIC, MESSAGE_COUNT), *words]))
+    return runs
 
 
 def measure_latency(cluster: Cluster) -> list[tuple[str, str, str, bool]]:

@@ -179,7 +179,7 @@ class ClientProcessor:
                 self._report(f"Cannot give up {mq} yet after its reset.")
 
     async def _tell_offsets(self, _: str, command: Command) -> Command:
-        """GET_CONSUMER_STATUS_FROM_CLIENT: return offsets in memory; none for another group, as in Java."""
+        """GET_CONSUMER_STATUS_FROM_CLIENT: return positions; none for another group, as in Java."""
         consumer, topic = self._speaker(command, "group"), command.ext_fields.get("topic", "")
         offsets = {} if consumer is None else _positions(consumer) | consumer.offsets.snapshot()
         table = {mq: offset for mq, offset in offsets.items() if not topic.strip() or mq.topic == topic}
@@ -190,8 +190,7 @@ class ClientProcessor:
         consumer = self._speaker(command, "consumerGroup")
         if consumer is None:
             return _not_here(command)
-        queues, positions = dict(consumer.process_queues()), _positions(consumer)
-        topics = consumer.subscriptions()
+        queues, topics = consumer.process_queues(), consumer.subscriptions()
         running = ConsumerState(
             settings=consumer.settings,
             client_id=consumer.client_id,
@@ -200,7 +199,7 @@ class ClientProcessor:
             strategy=self._strategy,
             listener=_name_of(consumer.listener),
             subscriptions=topics.values(),
-            queues={mq: self._held(consumer, queues[mq], positions[mq]) for mq in positions},
+            queues={mq: self._held(consumer, queues[mq], at) for mq, at in _positions(consumer).items()},
             statuses={topic: consumer.counters.status(topic) for topic in topics},
             holds=consumer.counters.holds,
             heads=consumer.heads(),
