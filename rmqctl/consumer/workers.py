@@ -245,6 +245,7 @@ class TaskWorkers:
         self._loop = asyncio.get_running_loop()
         self._done: list[Batch] = []
         self._work: asyncio.Queue[Batch] = asyncio.Queue()
+        self._is_closed = False
         self._tasks = [
             _WorkerTask(self._run(), loop=self._loop, name=f"{name}_{number + 1}") for number in range(count)
         ]
@@ -255,7 +256,8 @@ class TaskWorkers:
             self._work.put_nowait(batch)
 
     def close(self) -> None:
-        """See Workers. Listeners that are waiting are cancelled."""
+        """See Workers. Listeners that are waiting are cancelled; one that continues anyway is its worker's last."""
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
 
@@ -272,7 +274,7 @@ class TaskWorkers:
         own, (listener, now_s, admit, on_end, follow, kind) = asyncio.current_task(), self._calling
         assert isinstance(own, _WorkerTask)  # noqa: S101
         following: Batch | None = None
-        while True:
+        while not self._is_closed:
             batch = following or await self._work.get()
             following = None
             started_s = now_s()

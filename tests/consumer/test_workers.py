@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
@@ -433,6 +434,36 @@ def test_what_would_fail_with_every_message_is_found_before(listener: Any, fault
 )
 def test_what_can_be_a_listener(listener: Any) -> None:
     assert find_fault(listener) is None
+
+
+def test_a_worker_ends_with_a_listener_that_does_not_end_when_it_is_cancelled() -> None:
+    async def go() -> None:
+        entered, gate = asyncio.Event(), asyncio.Event()
+
+        async def listener(*_: object) -> ConsumeStatus:
+            entered.set()
+            while not gate.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await gate.wait()
+            return SUCCESS
+
+        before = asyncio.all_tasks()
+        crew = _Crew(listener)
+        tasks = asyncio.all_tasks() - before
+        crew.submit(0, 1)
+        await entered.wait()
+        crew.workers.close()
+        # As asyncio.run() does at the end, which then waits for all tasks.
+        for _ in range(2):
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        assert await asyncio.wait(tasks, timeout=60) == (tasks, set())
+        assert len(crew.started) == 1
+
+    run(go())
 
 
 def test_a_coroutine_that_cancels_its_own_task_fails_alone() -> None:
