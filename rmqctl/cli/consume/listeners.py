@@ -12,7 +12,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -127,10 +127,7 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float, is_orderly:
     async def run(messages: Sequence[StoredMessage], batch: Batch) -> _Status:
         variables = {**os.environ, **_variables(messages[0], len(messages), batch)}
         try:
-            # Its own process group: a Ctrl-C at the terminal is for rmqctl, which waits until commands have finished.
-            process = await asyncio.create_subprocess_exec(
-                *words, stdin=asyncio.subprocess.PIPE, env=variables, process_group=0
-            )
+            process = await _start(words, variables)
         except OSError as error:
             raise ListenerError(f"{words[0]} cannot be started: {error.strerror or error}") from None
         try:
@@ -139,12 +136,7 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float, is_orderly:
         except TimeoutError:
             raise ListenerError(f"{words[0]} was ended after --consume-timeout") from None
         finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            while process.returncode is None:
-                # A killed process ends immediately; wait for it however often this is cancelled meanwhile.
-                with contextlib.suppress(asyncio.CancelledError):
-                    await process.wait()
+            await _end(process)
         if process.returncode == os.EX_TEMPFAIL:
             return later
         if process.returncode != 0:
@@ -152,6 +144,36 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float, is_orderly:
         return success
 
     return run  # type: ignore[return-value]
+
+
+async def _start(words: Sequence[str], variables: Mapping[str, str]) -> asyncio.subprocess.Process:
+    """Start a command in its own process group: a Ctrl-C at the terminal is for rmqctl, which waits for commands."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE, env=variables, process_group=0)
+    )
+    try:
+        # Cancelled here, asyncio would kill the command, but nothing that it has already started.
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _until(starting.done, lambda: asyncio.wait({starting}))
+        if not starting.cancelled() and starting.exception() is None:
+            await _end(starting.result())
+        raise
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a command that still runs, with all its processes. A killed process ends immediately."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended just now
+            os.killpg(process.pid, signal.SIGKILL)
+    await _until(lambda: process.returncode is not None, process.wait)
+
+
+async def _until(is_over: Callable[[], bool], wait: Callable[[], Awaitable[object]]) -> None:
+    """Wait for what is soon over, however often this is cancelled meanwhile."""
+    while not is_over():
+        with contextlib.suppress(asyncio.CancelledError):
+            await wait()
 
 
 def _require_command(name: str) -> None:

@@ -486,20 +486,23 @@ def test_a_command_that_reads_nothing_may_succeed(sandbox: ThreadedSandbox, caps
     assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 0)
 
 
+@pytest.mark.by_the_clock
 def test_a_command_that_takes_too_long_is_killed_with_what_it_started(
     sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
 ) -> None:
-    _send(sandbox, "a")
+    """The command must have started when its time is over: 10 s are much, but no condition to wait for."""
+    _send(sandbox, "a", "b")
     alive = tmp_path / "alive"
     os.mkfifo(alive)
     # Whoever runs it holds the pipe open for writing: its end is seen by who reads.
     reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
-    script = f'exec 3> "{alive}"; sleep 600 & wait'
-    words = ("--exec", f"sh -c '{script}'", "--consume-timeout", "1s", "--drain", "2m")
-    _until(sandbox, "took too long", *words, code=8)
+    script = f'[ "$(cat)" = b ] && exit; exec 3> "{alive}"; echo started >&3; sleep 600 & wait'
+    words = ("--exec", f"sh -c '{script}'", "--consume-timeout", "10s", "--drain", "2m")
+    _until(sandbox, "took too long", *words)
     os.set_blocking(reader, True)
     with os.fdopen(reader) as pipe:
-        assert pipe.read() == ""
+        assert pipe.read() == "started\n"
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
 
 
 def test_the_time_is_over(sandbox: ThreadedSandbox, capsys: Captured) -> None:
