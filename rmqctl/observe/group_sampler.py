@@ -30,7 +30,7 @@ from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
-from rmqctl.rules.member_settings import is_broadcasting_group, is_only_pulled, pops_from
+from rmqctl.rules.member_settings import consumes_orderly, is_broadcasting_group, is_only_pulled, pops_from
 from rmqctl.rules.written_offsets import forgetful_members
 
 from .pace import Pace
@@ -319,7 +319,7 @@ def _queue_sample(mq: MessageQueue, stored: _StoredAnswers, members: MembersSamp
 def _owner(client_id: str, mq: MessageQueue, info: RunningInfo, *, may_forget: bool) -> OwnerSample:
     held = info.process_queues[mq]
     # An orderly consumer renews its locks every 20 s, so its lock time is not when it got the queue.
-    is_concurrent = info.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
+    is_concurrent = consumes_orderly(info) is False
     return OwnerSample(
         client_id=client_id,
         commit_offset=held.position,

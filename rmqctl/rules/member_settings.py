@@ -47,12 +47,17 @@ def member_settings(info: RunningInfo) -> MemberSettings:
         consume_from_where=properties.get("consumeFromWhere") or None,
         max_reconsume_times=_integer(properties.get("maxReconsumeTimes")),
         consume_timeout_ms=_minutes_ms(properties.get("consumeTimeout")),
-        is_orderly={"true": True, "false": False}.get(properties.get("PROP_CONSUMEORDERLY", "").lower()),
+        is_orderly=consumes_orderly(info),
         thread_count=_integer(properties.get("PROP_THREADPOOL_CORE_SIZE")),
         started_at_ms=_integer(properties.get("PROP_CONSUMER_START_TIMESTAMP")),
         pull_interval_ms=_integer(properties.get("pullInterval")),
         batch_size=batch_size if batch_size is not None and batch_size > 0 else None,
     )
+
+
+def consumes_orderly(info: RunningInfo) -> bool | None:
+    """Return whether a client consumes in order; None if it does not report that, as pull clients do not."""
+    return {"true": True, "false": False}.get(info.properties.get("PROP_CONSUMEORDERLY", "").lower())
 
 
 def retry_limit(max_reconsume_times: int | None, *, is_orderly: bool | None) -> int | None:
@@ -141,7 +146,7 @@ def pulls(info: RunningInfo, at_brokers: str | None = None) -> bool:
     is_assigned = (
         info.properties.get("clientRebalance", "").lower() == "false"
         and not broadcasts(info)
-        and member_settings(info).is_orderly is not True
+        and consumes_orderly(info) is not True
     )
     return not is_assigned and not pops(info, at_brokers)
 

@@ -25,7 +25,7 @@ from rmqctl.net.clock import pause
 from rmqctl.protocol import bodies, group_bodies, headers
 from rmqctl.rules.group_state import agreed
 from rmqctl.rules.group_views import strategy_name
-from rmqctl.rules.member_settings import pops, pulled_queues, pulls
+from rmqctl.rules.member_settings import consumes_orderly, pops, pulled_queues, pulls
 
 from .group_snapshot import GroupSnapshot, LiveGroup, SnapshotMember
 from .outcome import UnknownWork, Work
@@ -152,12 +152,11 @@ def _strangers(queues: Sequence[MessageQueue], views: Mapping[str, Sequence[str]
 
 
 def _member(info: RunningInfo, consume_type: str | None) -> SnapshotMember:
-    orderly = info.properties.get("PROP_CONSUMEORDERLY")
     return SnapshotMember(
         held=pulled_queues(info) | info.pop_unacked.keys(),
         strategy=strategy_name(info),
         topics=frozenset(item.topic for item in info.subscriptions) or None,
-        is_orderly=None if orderly is None else orderly.lower() == "true",
+        is_orderly=consumes_orderly(info),
         pops=pops(info, consume_type),
         pulls=pulls(info, consume_type),
         popped=frozenset(info.pop_unacked),

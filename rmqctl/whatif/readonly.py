@@ -18,6 +18,7 @@ from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CONSUME_POP, Grou
 from rmqctl.model.progress import Unknown
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.topic import TopicConfig
+from rmqctl.rules.member_settings import consumes_orderly
 
 from .concerns import Concern
 
@@ -144,11 +145,11 @@ def member_mode(info: RunningInfo, topics: Collection[str]) -> MemberMode | None
     properties = info.properties
     if properties.get("messageModel") == BROADCASTING:
         return MemberMode.BROADCASTING
-    orderly = properties.get("PROP_CONSUMEORDERLY", "").lower()
-    if orderly == "true":
+    orderly = consumes_orderly(info)
+    if orderly:
         most = properties.get("maxReconsumeTimes")
         return None if most is None else MemberMode.ORDERLY_ENDLESS if most == _ENDLESS else MemberMode.ORDERLY
-    if orderly != "false":
+    if orderly is None:
         return None
     if properties.get("clientRebalance") != "false":
         return MemberMode.CONCURRENT

@@ -15,7 +15,7 @@ from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import RefusedError
 from rmqctl.model.consumption import ConsumerWarning
 from rmqctl.net.clock import pause
-from rmqctl.rules.member_settings import member_settings
+from rmqctl.rules.member_settings import consumes_orderly
 from rmqctl.text.words import listed
 
 from .member_reports import ask_members
@@ -88,7 +88,7 @@ class GroupOrder:
         reports = await ask_members(self._client, self._settings.group, dict.fromkeys(self._asked_since_s, addresses))
         for client_id, info in reports.items():
             self._asked_since_s.pop(client_id, None)
-            if member_settings(info).is_orderly is (not self._settings.is_orderly):
+            if consumes_orderly(info) is (not self._settings.is_orderly):
                 self._others.add(client_id)
 
     def _report(self) -> None:

@@ -18,7 +18,7 @@ from rmqctl.model.route import BrokerData
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import consumer_requests, group_bodies
 from rmqctl.protocol.versions import version_ordinal
-from rmqctl.rules.member_settings import member_settings
+from rmqctl.rules.member_settings import consumes_orderly
 
 from .member_reports import ASKING_S, ask_members
 
@@ -146,7 +146,7 @@ class RetryGuard:
 
 def _reported(info: RunningInfo, before: MemberReport | None, now_s: float) -> MemberReport:
     # Pull clients lock nothing, and do not report this.
-    is_orderly = member_settings(info).is_orderly or False
+    is_orderly = consumes_orderly(info) or False
     held_at_s = {} if before is None else {**before.held_at_s}
     if is_orderly:
         held_at_s |= dict.fromkeys((mq.broker_name for mq in info.process_queues), now_s)
