@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqctl.client.duplicates import require_distinct
 from rmqctl.model.names import require_no_system_group
-from rmqctl.model.plan import Operation, is_group_change
+from rmqctl.model.plan import Operation, is_config_change, is_topic_change
 
 if TYPE_CHECKING:
     from rmqctl.changes.journal.journal import Journal
@@ -26,10 +26,13 @@ async def apply_plan(
     own (UsageError), or several brokers have the name of one that it changes (RefusedError). Later failures are in the
     receipt, item by item. One writer at a time: the caller holds the group's lock.
     """
-    require_no_system_group(plan.group)
+    if plan.topic is None:
+        require_no_system_group(plan.group)
     await require_distinct(client, plan.brokers)
-    if is_group_change(plan.operation):
-        from rmqctl.changes.groups.apply import apply_configs
+    if is_topic_change(plan.operation):
+        await _check_topic(client, plan)
+    if is_config_change(plan.operation):
+        from rmqctl.changes.configs.apply import apply_configs
 
         return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict, report=report)
     if plan.operation is Operation.CLEAN_EXPIRED:
@@ -44,11 +47,20 @@ async def refresh_plan(client: Client, plan: Plan, *, strict: bool) -> Plan:
 
     Raises StaleError when it is out of date, and what reading the group raises.
     """
-    if is_group_change(plan.operation):
-        from rmqctl.changes.groups.check import check_config_plan
+    if is_config_change(plan.operation):
+        from rmqctl.changes.configs.check import check_config_plan
 
         await check_config_plan(client, plan, strict=strict)
+        if is_topic_change(plan.operation):
+            await _check_topic(client, plan)
         return plan
     from rmqctl.changes.offsets.check import check_plan
 
     return (await check_plan(client, plan, strict=strict)).today
+
+
+async def _check_topic(client: Client, plan: Plan) -> None:
+    """Raise StaleError when a topic's plan would now delete or cut off messages that it does not name."""
+    from rmqctl.changes.topics.losses import require_foreseen
+
+    await require_foreseen(client, plan)

@@ -8,15 +8,16 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from rmqctl.changes.configs.rules.fields import holds
 from rmqctl.changes.groups.dead_letter_permission import plan_permission_undo
-from rmqctl.changes.groups.rules.fields import holds
 from rmqctl.changes.groups.undo import plan_group_undo
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.journal.rows import Change
 from rmqctl.changes.offsets.undo import plan_undo
+from rmqctl.changes.topics.undo import plan_topic_undo
 from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic
-from rmqctl.model.plan import Consequence, Operation, is_group_change
+from rmqctl.model.plan import Consequence, Operation, is_config_change, is_topic_change
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted, listed
 
@@ -33,13 +34,15 @@ async def plan_change_undo(
     """Return the plan of an undo. `later` are the ids of later changes that it overwrites, from find_later().
 
     Raises RefusedError if nothing was changed, and for a receipt of another cluster; and what plan_undo,
-    plan_group_undo and plan_permission_undo raise.
+    plan_group_undo, plan_permission_undo and plan_topic_undo raise.
     """
     receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
     if receipt.operation is Operation.DLQ_FIX_PERMISSION:
         planned = await plan_permission_undo(client, receipt, reason=reason)
+    elif is_topic_change(receipt.operation):
+        planned = await plan_topic_undo(client, receipt, reason=reason)
     else:
-        make = plan_group_undo if is_group_change(receipt.operation) else plan_undo
+        make = plan_group_undo if is_config_change(receipt.operation) else plan_undo
         planned = await make(client, receipt, assume_offline=assume_offline, reason=reason)
     consequences = (
         *planned.plan.consequences,
@@ -83,7 +86,7 @@ def find_later(journal: Journal, receipt: Receipt) -> list[str]:
     """Return the later changes of this machine that changed the same things, the last one started first."""
     own = _changed(receipt)
     found = []
-    for change in _since(journal.history(group=receipt.group), receipt):
+    for change in _since(journal.history(name=receipt.subject.name), receipt):
         other = journal.receipt(change.receipt_id)
         if other is not None and own & _changed(other):
             found.append(other.id)
@@ -98,7 +101,9 @@ def with_later_observations(journal: Journal, receipt: Receipt) -> Receipt:
     results = [item.result for item in receipt.items] + [item.result for item in receipt.configs]
     if Result.UNKNOWN not in results:
         return receipt
-    others = [journal.receipt(change.receipt_id) for change in _since(journal.history(group=receipt.group), receipt)]
+    others = [
+        journal.receipt(change.receipt_id) for change in _since(journal.history(name=receipt.subject.name), receipt)
+    ]
     offsets = {(item.mq, item.before) for other in others if other is not None for item in other.items}
     configs = [item for other in others if other is not None for item in other.configs]
     return replace(
@@ -120,11 +125,12 @@ def _seen(item: _Item) -> _Item:
 
 
 def _since(changes: Sequence[Change], receipt: Receipt) -> Sequence[Change]:
-    """Return the changes that the journal noted after a receipt's, the newest first.
+    """Return the changes of the same group or topic that the journal noted after a receipt's, the newest first.
 
     The journal's order decides, not the clock, which may have been set back. For the receipt of another machine only
     the clock is known.
     """
+    changes = [change for change in changes if change.subject == receipt.subject]
     ids = [change.receipt_id for change in changes]
     if receipt.id in ids:
         return changes[: ids.index(receipt.id)]
@@ -138,6 +144,8 @@ def _changed(receipt: Receipt) -> set[tuple[str, str, int]]:
     topic, queue_id = ("", 0)
     if receipt.operation is Operation.DLQ_FIX_PERMISSION:
         topic, queue_id = dead_letter_topic(receipt.group), -1
+    elif receipt.topic is not None:
+        topic, queue_id = receipt.topic, -1
     return {
         (item.mq.broker_name, item.mq.topic, item.mq.queue_id) for item in receipt.items if item.may_have_changed
     } | {

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_configs
-from rmqctl.changes.groups.config_access import access_of
+from rmqctl.changes.configs.access import access_of
 from rmqctl.changes.offsets.check import find_planned
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.plan import ConfigItem, Consequence, Plan, PlanItem, Route, is_group_change
+from rmqctl.model.plan import ConfigItem, Consequence, Plan, PlanItem, Route, is_config_change
 from rmqctl.model.route import Absence, BrokerData
 from rmqctl.rules.cluster_memory import master_missing
 from rmqctl.rules.group_state import reason_of
@@ -28,7 +28,7 @@ async def leave_out_unseen(client: Client, plan: Plan) -> PlanReport:
     The rest of the plan is not checked here, but by the check of every plan. Raises the brokers' error when none of
     them answers.
     """
-    if is_group_change(plan.operation):
+    if is_config_change(plan.operation):
         failures = list((await access_of(plan).find(client, tuple(plan.brokers), plan.created_at_ms)).failures)
         counts: dict[tuple[str, str], int] = {}
     else:

@@ -56,6 +56,7 @@ DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 
 # What the name of a new group may be (Validators.checkGroup of 5.x; 4.9 brokers accept any).
 _MAX_LENGTH = 120
+_MAX_TOPIC_LENGTH, _MAX_SPECIAL_TOPIC_LENGTH = 127, 255
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -121,6 +122,17 @@ def require_new_name(group: str) -> None:
     if group.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         raise UsageError(f"{group} is the name of a group's retry or dead-letter topic, not of a group.")
     require_no_system_group(group)
+
+
+def require_topic_name(topic: str) -> None:
+    """Raise UsageError for a name that no topic can have (TopicValidator)."""
+    if not topic.strip():
+        raise UsageError("The name of a topic is empty.")
+    limit = _MAX_SPECIAL_TOPIC_LENGTH if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else _MAX_TOPIC_LENGTH
+    if len(topic) > limit:
+        raise UsageError(f"The name of a topic has at most {limit} characters, not {len(topic)}.")
+    if not _LEGAL.fullmatch(topic):
+        raise UsageError(f"Invalid topic name {topic!r}.", hint="Use only letters, digits, _, -, % and |.")
 
 
 def require_no_system_group(group: str) -> None:

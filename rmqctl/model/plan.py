@@ -26,6 +26,9 @@ class Operation(StrEnum):
     GROUP_DELETE = "group delete"
     CLEAN_EXPIRED = "clean-expired"
     DLQ_FIX_PERMISSION = "dlq fix-permission"
+    TOPIC_CREATE = "topic create"
+    TOPIC_UPDATE = "topic update"
+    TOPIC_DELETE = "topic delete"
 
 
 # Operations that change configurations, and the operation that reverts each.
@@ -34,17 +37,28 @@ UNDO_OPERATIONS: Mapping[Operation, Operation] = {
     Operation.GROUP_UPDATE: Operation.GROUP_UPDATE,
     Operation.GROUP_DELETE: Operation.GROUP_CREATE,
     Operation.DLQ_FIX_PERMISSION: Operation.DLQ_FIX_PERMISSION,
+    Operation.TOPIC_CREATE: Operation.TOPIC_DELETE,
+    Operation.TOPIC_UPDATE: Operation.TOPIC_UPDATE,
+    Operation.TOPIC_DELETE: Operation.TOPIC_CREATE,
 }
+# The code of the consequence that a topic is RocketMQ's own: its change needs the topic's name as consent.
+OWN_TOPIC = "OWN_TOPIC"
+_TOPIC_OPERATIONS = (Operation.TOPIC_CREATE, Operation.TOPIC_UPDATE, Operation.TOPIC_DELETE)
 
 
-def is_group_change(operation: Operation) -> bool:
-    """Tell whether an operation changes the configuration of a group or its dead-letter topic, not just offsets."""
+def is_config_change(operation: Operation) -> bool:
+    """Return whether an operation changes the configuration of a group or a topic, not just offsets."""
     return operation in UNDO_OPERATIONS
+
+
+def is_topic_change(operation: Operation) -> bool:
+    """Return whether an operation changes a topic that the operator named, not a group."""
+    return operation in _TOPIC_OPERATIONS
 
 
 def operation_name(operation: Operation, asked: str) -> str:
     """Return the name of a change; one that reverts another change is named after that one."""
-    if asked.startswith("undo ") and is_group_change(operation):
+    if asked.startswith("undo ") and is_config_change(operation):
         undone = next(each for each, back in UNDO_OPERATIONS.items() if back is operation)
         return f"undo of {undone}"
     return operation.value
@@ -57,7 +71,7 @@ class Route(StrEnum):
     (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and moves the next client that pulls there
     (INVOKE_BROKER_TO_RESET_OFFSET since 5.2.0). CLIENT_PUSH: the broker notifies the clients, which stop for 10 s and
     resume there (the same request before 5.2.0, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's
-    configuration of the group. TOPIC_CONFIG: the broker's configuration of the group's dead-letter topic. POP_ACK:
+    configuration of the group. TOPIC_CONFIG: the broker's configuration of a topic. POP_ACK:
     popped messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
     UNSEEN: the queue, or the broker with its configuration, should exist and could not be read: nothing is sent.
     """
@@ -70,6 +84,26 @@ class Route(StrEnum):
     TOPIC_CONFIG = "TOPIC_CONFIG"
     MIXED = "MIXED"
     UNSEEN = "UNSEEN"
+
+
+class Subject(Struct, frozen=True):
+    """What a change is of: a topic if there is one, else a group. As a text: "group G" or "topic T"."""
+
+    group: str
+    topic: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The word for it."""
+        return "group" if self.topic is None else "topic"
+
+    @property
+    def name(self) -> str:
+        """The name of the group or topic."""
+        return self.group if self.topic is None else self.topic
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 class ReturnedMessage(Struct, frozen=True, rename="camel"):
@@ -175,7 +209,7 @@ def _bounds(exact: int | None, low: int | None, high: int | None) -> tuple[int, 
 
 
 class ConfigItem(Struct, frozen=True):
-    """One broker's whole configuration of a group or its dead-letter topic, by RocketMQ's names; None without one.
+    """One broker's whole configuration of a group or a topic, by RocketMQ's names; None without one.
 
     UNSEEN: the broker should exist and could not be read, so `before` and `target` are unknown. `awaits` as in
     PlanItem.
@@ -205,15 +239,15 @@ class Author(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """A change, ready to be applied: `items` for offsets, `configs` for groups.
+    """A change, ready to be applied: `items` for offsets, `configs` for groups and topics.
 
     `brokers` are the masters' addresses by name, so that another cluster is not mistaken for this one;
     `read_queue_counts` are by (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` describe
     the group as it was found. `asked` is the request in words, `reason` the operator's reason. `time_ms` is the
     requested time. `filters` are the members' subscriptions to less than everything, by topic. `configured_at` are the
     brokers that have the group configured. With `takes_offsets`, a broker that deletes the group deletes all its
-    offsets. Without `may_skip`, the request is to go back, so the plan must not skip unread messages. Plans of older
-    releases lack the last seven.
+    offsets. Without `may_skip`, the request is to go back, so the plan must not skip unread messages. `topic` is what
+    is changed instead of a group, whose name is empty then. Plans of older releases lack the last eight.
     """
 
     id: str
@@ -240,6 +274,12 @@ class Plan(Struct, frozen=True):
     configured_at: tuple[str, ...] = ()
     takes_offsets: bool = False
     may_skip: bool = True
+    topic: str | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """What is changed."""
+        return Subject(self.group, self.topic)
 
     @property
     def has_unknown(self) -> bool:

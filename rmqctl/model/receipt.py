@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from rmqctl.errors import NotAuthorisedError, UnreachableError
 
 from .failure import Failure
-from .plan import Operation, Plan, Route
+from .plan import Operation, Plan, Route, Subject
 from .queue import MessageQueue
 
 # The note of an offset that is stored for a group without members.
@@ -119,6 +119,7 @@ class Receipt(Struct, frozen=True):
     """The result of applying a plan once. `brokers` are the masters' addresses by name, as in the plan.
 
     `ended_at_ms`: None if the journal shows it interrupted or still running. `who`: None in receipts of older releases.
+    `topic` as in the plan.
     """
 
     id: str
@@ -137,6 +138,12 @@ class Receipt(Struct, frozen=True):
     state: ChangeState = ChangeState.DONE
     items: tuple[ReceiptItem, ...] = ()
     configs: tuple[ConfigReceiptItem, ...] = ()
+    topic: str | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """What was changed."""
+        return Subject(self.group, self.topic)
 
     def facts(self) -> tuple[Any, ...]:
         """Return what was changed, and where: all that an undo depends on, in no order."""
@@ -148,7 +155,7 @@ class Receipt(Struct, frozen=True):
             item.broker_name: (item.before, item.target, item.result, item.after, item.is_after_known)
             for item in self.configs
         }
-        return self.operation, self.cluster, self.brokers, self.group, changed
+        return self.operation, self.cluster, self.brokers, self.group, self.topic, changed
 
 
 class ReceiptReport(Struct, frozen=True):
@@ -201,4 +208,5 @@ def receipt_of(
         who=who,
         items=items,
         configs=configs,
+        topic=plan.topic,
     )

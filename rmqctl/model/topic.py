@@ -53,7 +53,7 @@ TOPIC_FINDINGS: Mapping[TopicFinding, str] = {
     TopicFinding.UNWRITTEN_QUEUES: "more read queues than write queues: the surplus gets no new messages",
     TopicFinding.UNREAD_MESSAGES: "messages are in queues that no consumer reads",
     TopicFinding.NOT_READABLE: "no read permission: consumers get no messages",
-    TopicFinding.NOT_WRITABLE: "no write permission: producers are refused",
+    TopicFinding.NOT_WRITABLE: "no write permission: producers do not send to it",
     TopicFinding.NO_MASTER: "no master is registered: messages cannot be written",
     TopicFinding.NO_ADDRESS: "the route names the broker without an address",
     TopicFinding.BROKER_MISSING: "a broker that had queues of the topic is not registered now",

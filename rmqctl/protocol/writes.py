@@ -69,14 +69,17 @@ def update_group(config: Mapping[str, Any]) -> Command:
 _TOPIC_FIELDS = ("readQueueNums", "writeQueueNums", "perm", "topicFilterType", "topicSysFlag", "order")
 
 
-def update_topic(config: Mapping[str, Any]) -> Command:
+def update_topic(config: Mapping[str, Any], attribute_steps: Mapping[str, str] = {}) -> Command:
     """Store the configuration of a topic, given as TopicConfig's JSON (CreateTopicRequestHeader).
 
-    The topic keeps its attributes: the request could change single ones, and names none. 4.9 ignores `order` and
-    stores false.
+    Its attributes change step by step, and all others are kept: +name sets one to a value, -name removes it
+    (AttributeParser); neither may contain a comma or "=". 4.9 has no attributes, ignores `order` and stores false.
     """
     fields = {"topic": config["topicName"], "defaultTopic": _DEFAULT_TOPIC}
     fields |= {name: _java_text(config[name]) for name in _TOPIC_FIELDS if name in config}
+    if attribute_steps:
+        steps = (f"{name}={value}" if name.startswith("+") else name for name, value in attribute_steps.items())
+        fields["attributes"] = ",".join(steps)
     return Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
 
@@ -86,6 +89,16 @@ _DEFAULT_TOPIC = "TBW102"
 
 def _java_text(value: str | int) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def delete_topic(topic: str) -> Command:
+    """Delete a topic with its messages from a broker; name servers keep its route (DeleteTopicRequestHeader)."""
+    return Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+
+
+def forget_topic(topic: str) -> Command:
+    """Delete a topic's route from a name server, for all brokers (DeleteTopicFromNamesrvRequestHeader)."""
+    return Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
 
 
 def delete_group(group: str, *, with_offsets: bool) -> Command:

@@ -25,7 +25,8 @@ from rmqctl.model.plan import (
     PlanItem,
     ReturnedMessage,
     Route,
-    is_group_change,
+    is_config_change,
+    is_topic_change,
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
@@ -47,16 +48,32 @@ _PLAN_ITEMS = st.builds(
 
 
 def _known(document: Any) -> Any:
-    """Return a plan or receipt with each place once, at brokers that it names; configurations are of groups only."""
+    """Return a plan or receipt with each place once, at brokers that it names, of one group or one topic."""
     items = tuple({item.mq: item for item in document.items}.values())
-    has_configs = is_group_change(document.operation)
+    has_configs = is_config_change(document.operation)
     configs = tuple({item.broker_name: item for item in document.configs}.values()) if has_configs else ()
     if document.operation is Operation.DLQ_FIX_PERMISSION:  # which changes a permission, and nothing else
         topic = {"topicName": f"%DLQ%{document.group}", "readQueueNums": 1}
         items = ()
         configs = tuple(replace(item, before={**topic, "perm": 2}, target={**topic, "perm": 6}) for item in configs)
+    if is_topic_change(document.operation):
+        items = ()
+        configs = tuple(
+            replace(
+                item, before=_of_topic(document.topic, item.before), target=_of_topic(document.topic, item.target),
+                route=Route.TOPIC_CONFIG,
+            )
+            for item in configs
+        )  # fmt: skip
+        document = replace(document, group="")
+    else:
+        document = replace(document, topic=None)
     names = {item.mq.broker_name for item in items} | {item.broker_name for item in configs}
     return replace(document, items=items, configs=configs, brokers={**dict.fromkeys(names, "a:1"), **document.brokers})
+
+
+def _of_topic(topic: str, config: Any) -> Any:
+    return None if config is None else {**config, "topicName": topic}
 
 
 _PLANS = st.builds(
@@ -67,6 +84,7 @@ _PLANS = st.builds(
     cluster=_NAMES,
     brokers=st.dictionaries(_NAMES, _NAMES, max_size=3),
     group=_NAMES,
+    topic=_NAMES,
     route=st.sampled_from(Route),
     asked=_NAMES,
     reason=st.none() | _NAMES,
@@ -102,6 +120,7 @@ _RECEIPTS = st.builds(
     cluster=_NAMES,
     brokers=st.dictionaries(_NAMES, _NAMES, max_size=3),
     group=_NAMES,
+    topic=_NAMES,
     route=st.sampled_from(Route),
     asked=_NAMES,
     reason=st.none() | _NAMES,

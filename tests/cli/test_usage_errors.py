@@ -14,7 +14,7 @@ _N = ("-n", "127.0.0.1:9")
         (("offset", "shwo"), "Unknown command 'offset shwo'.", "Did you mean offset show? See rmqctl offset --help."),
         (("show",), "Unknown command 'show'.", "Did you mean offset show? See rmqctl --help."),
         (("group", "show"), "Unknown command 'group show'.", "Did you mean group describe? See rmqctl group --help."),
-        (("topic", "create"), "Unknown command 'topic create'.", "See rmqctl topic --help."),
+        (("topic", "make"), "Unknown command 'topic make'.", "See rmqctl topic --help."),
         (("offset", "seek"), "Unknown command 'offset seek'.", "Did you mean offset reset?"),
         (("zzz",), "Unknown command 'zzz'.", "See rmqctl --help."),
         (("offset", "zzz", "g"), "Unknown command 'offset zzz'.", "See rmqctl offset --help."),

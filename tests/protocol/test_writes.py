@@ -52,6 +52,8 @@ def test_a_topic_keeps_its_attributes() -> None:
         "topic": "T", "defaultTopic": "TBW102", "readQueueNums": "3", "writeQueueNums": "2", "perm": "6",
         "topicFilterType": "SINGLE_TAG", "topicSysFlag": "1", "order": "true",
     }  # fmt: skip
+    steps = writes.update_topic(config, {"-reserve.time": "", "+message.type": "NORMAL"})
+    assert steps.ext_fields["attributes"] == "-reserve.time,+message.type=NORMAL"
 
 
 @pytest.mark.parametrize(("with_offsets", "flag"), [(True, "true"), (False, "false")])

@@ -25,9 +25,27 @@ async def read_topic(client: Client, broker: BrokerData, topic: str) -> dict[str
     return None if answer is None else bodies.decode_topic_fields(topic, answer.body)
 
 
-async def write_topic(client: Client, broker: BrokerData, config: Mapping[str, Any]) -> None:
-    """Write the fields of TopicConfig, except its attributes. May reach the broker twice, which does no harm."""
-    await client.ask(client.require_master(broker), writes.update_topic(config))
+async def write_topic(
+    client: Client, broker: BrokerData, config: Mapping[str, Any], attribute_steps: Mapping[str, str]
+) -> None:
+    """Write the fields of TopicConfig, and change its attributes step by step, as writes.update_topic() does.
+
+    May reach the broker twice: that does no harm, but the second removal of an attribute is refused.
+    """
+    await client.ask(client.require_master(broker), writes.update_topic(config, attribute_steps))
+
+
+async def delete_topic(client: Client, broker: BrokerData, topic: str) -> None:
+    """Delete a topic with its messages from the master.
+
+    It reaches the broker once at most: a second time it could delete what a producer has sent since.
+    """
+    await client.ask(client.require_master(broker), writes.delete_topic(topic), may_repeat=False)
+
+
+async def forget_topic(client: Client, name_server: str, topic: str) -> None:
+    """Delete a topic's route from one name server, for all brokers."""
+    await client.ask(name_server, writes.forget_topic(topic))
 
 
 async def fetch_topic_config(client: Client, broker: BrokerData, topic: str) -> TopicConfig | None:

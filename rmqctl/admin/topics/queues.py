@@ -14,7 +14,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
-from rmqctl.model.topic import READ
+from rmqctl.model.topic import WRITE
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.text.names import closest
 
@@ -99,9 +99,8 @@ def opening_hint(route: TopicRoute) -> str:
     closed = next((data for data in route.queue_data if not data.is_readable), None)
     if closed is None:
         return "Raise its readQueueNums, which is 0."
-    clusters = {broker.broker_name: broker.cluster for broker in route.brokers}
-    where = f"-c {clusters[closed.broker_name]} " if closed.broker_name in clusters else ""
+    perm = "rw" if closed.perm & WRITE else "r"
     return (
-        f"Allow reads with mqadmin updateTopicPerm {where}-t {route.topic} -p {closed.perm | READ}, "
+        f"Allow reads with rmqctl topic update {route.topic} --perm {perm}, "
         "or find single messages by id or key with rmqctl message get."
     )

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rmqctl.changes.groups.rules.dead_letter_permission import is_permission_change
 from rmqctl.changes.offsets.rules.skips import may_older_skip
+from rmqctl.changes.topics.rules.effects import is_config_of
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
@@ -22,7 +23,8 @@ from rmqctl.model.plan import (
     Plan,
     PlanItem,
     Route,
-    is_group_change,
+    is_config_change,
+    is_topic_change,
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
@@ -84,9 +86,10 @@ class _Document(Struct, frozen=True, rename="camel"):
     operation: Operation
     cluster: str
     brokers: dict[str, str]
-    group: str
+    group: str | None
     route: Route
     items: list[_Item]
+    topic: str | None = None  # older releases change only groups
     asked: str = ""
     reason: str | None = None
     sha256: str | None = None
@@ -151,7 +154,8 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             created_at_ms=document.created_at_ms,
             cluster=document.cluster,
             brokers=document.brokers,
-            group=document.group,
+            group=document.group or "",
+            topic=document.topic,
             route=document.route,
             asked=document.asked,
             reason=document.reason,
@@ -179,13 +183,16 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
 
 def _is_with_offsets(document: _Document) -> bool:
     """Return whether a plan of an older release deletes a group's offsets as well: it names each of them."""
-    return is_group_change(document.operation) and any(
+    return is_config_change(document.operation) and any(
         item.topic is not None and item.target is None for item in document.items
     )
 
 
 def _check_items(document: _Document, where: str) -> None:
     """Raise UsageError for items that rmqctl never writes."""
+    is_topic = is_topic_change(document.operation)
+    if (document.group is None) is not is_topic or (document.topic is not None) is not is_topic:
+        raise UsageError(f"{where} does not name one {'topic' if is_topic else 'group'}.")
     seen: set[tuple[str | None, str, int | None]] = set()
     for item in document.items:
         place = (item.topic, item.broker_name, item.queue_id)
@@ -202,15 +209,24 @@ def _check_items(document: _Document, where: str) -> None:
             or any(isinstance(number, int) and not 0 <= number <= _LONG_MAX for number in numbers)
             or not 0 <= (item.queue_id or 0) <= _INT_MAX
             or (not is_queue and (item.topic, item.queue_id) != (None, None))
-            or (not is_queue and not is_group_change(document.operation))
+            or (not is_queue and not is_config_change(document.operation))
             or (item.cleaning is not None and not _is_possible(item))
             or (document.kind == PLAN and item.route is Route.POP_ACK and item.cleaning is None)
         ):
             raise UsageError(f"{where} has an invalid offset or queue at {item.broker_name}.")
-        is_permission = item.route is Route.UNSEEN or _is_permission_change(item, document.group)
+        if is_topic and (item.topic is not None or not _is_of_topic(item, document)):
+            raise UsageError(f"{where} changes more than topic {document.topic}, at {item.broker_name}.")
+        is_permission = item.route is Route.UNSEEN or _is_permission_change(item, document.group or "")
         if document.operation is Operation.DLQ_FIX_PERMISSION and not is_permission:
             sentence = f"{where} changes more than the permission of a dead-letter topic, at {item.broker_name}."
             raise UsageError(sentence)
+
+
+def _is_of_topic(item: _Item, document: _Document) -> bool:
+    """Return whether a configuration is that of the document's topic, before and after."""
+    configs = (_config(item.before), _config(item.target))
+    has_route = (item.route or document.route) in (Route.TOPIC_CONFIG, Route.UNSEEN)
+    return has_route and all(each is None or is_config_of(document.topic, each) for each in configs)
 
 
 def _is_permission_change(item: _Item, group: str) -> bool:
@@ -248,7 +264,8 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
         ended_at_ms=document.ended_at_ms,
         cluster=document.cluster,
         brokers=document.brokers,
-        group=document.group,
+        group=document.group or "",
+        topic=document.topic,
         route=document.route,
         asked=document.asked,
         reason=document.reason,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rmqctl.model.plan import ConfigItem, Plan, PlanItem
+from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Subject
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem
 from rmqctl.text.times import time_fields
@@ -28,7 +28,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         **time_fields("createdAtMs", plan.created_at_ms),
         "cluster": plan.cluster,
         "brokers": dict(plan.brokers),
-        "group": plan.group,
+        **_subject(plan.subject),
         "route": plan.route.value,
         "asked": plan.asked,
         **time_fields("timeMs", plan.time_ms),
@@ -53,6 +53,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "items": [_plan_item(item) for item in plan.items] + [_config_item(item) for item in plan.configs],
     }
     return {**document, "sha256": sum_of(document)}
+
+
+def _subject(subject: Subject) -> dict[str, str | None]:
+    return {"group": subject.group if subject.topic is None else None, "topic": subject.topic}
 
 
 def _plan_item(item: PlanItem) -> dict[str, Any]:
@@ -107,7 +111,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
         **time_fields("endedAtMs", receipt.ended_at_ms),
         "cluster": receipt.cluster,
         "brokers": dict(receipt.brokers),
-        "group": receipt.group,
+        **_subject(receipt.subject),
         "route": receipt.route.value,
         "asked": receipt.asked,
         "reason": receipt.reason,

@@ -4,54 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.admin.results import ask_any, failed_by_name, not_found
-from rmqctl.admin.topics.config import read_topic
-from rmqctl.changes.groups.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
-from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
-from rmqctl.changes.plan_parts import PlanReport, awaiting_config, cluster_label
+from msgspec.structs import replace
+
+from rmqctl.admin.results import failed_by_name, not_found
+from rmqctl.changes.configs.lookup import FoundConfig, find_topic, new_config_plan
+from rmqctl.changes.configs.undo import Reverted, require_changed, revert_configs
+from rmqctl.changes.groups.rules.dead_letter_permission import is_readable, opened
+from rmqctl.changes.late_writes import describe_awaited, describe_never_seen
+from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
-from rmqctl.model.failure import Failure
+from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic
-from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
-from rmqctl.model.progress import Unknown
-from rmqctl.model.receipt import Receipt, Result
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route, Subject
+from rmqctl.model.receipt import Receipt
 from rmqctl.text.names import closest
 from rmqctl.text.words import listed
-
-from .config_lookup import FoundConfig, changed_configs, choose_brokers, new_config_plan
 
 
 async def find_dead_letter_topic(
     client: Client, group: str, broker_names: Collection[str] = (), *, seen_ms: int | None = None
 ) -> FoundConfig:
-    """Read the configuration of a group's dead-letter topic from the masters of these brokers; of all if none is named.
-
-    `configs` has TopicConfig's fields. The group's members and offsets do not matter, and are not read. `seen_ms` is
-    when these brokers existed, as for find_config.
-
-    Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
-    """
-    cluster = await fetch_cluster(client)
-    every = {broker.broker_name: broker for broker in cluster.brokers}
-    chosen = choose_brokers(every, broker_names, client.name_server_views.silent, seen_ms=seen_ms)
-    answers = await ask_any(chosen, lambda name: read_topic(client, chosen[name], dead_letter_topic(group)))
-    return FoundConfig(
-        group=group,
-        cluster=cluster_label(cluster.brokers, client.name_servers),
-        brokers={name: chosen[name] for name in answers.ok},
-        others=tuple(sorted(set(every) - set(chosen))),
-        configs={name: fields for name, fields in answers.ok.items() if fields is not None},
-        tables={},
-        offsets={},
-        keeping=frozenset(),
-        members={},
-        unseen=Unknown.NOT_REPORTED,
-        consume_type=None,
-        message_model=None,
-        failures=tuple(Failure(name, "dead-letter topic", error) for name, error in sorted(answers.failed.items())),
-    )
+    """Read the configuration of a group's dead-letter topic, as find_topic() does."""
+    return await find_topic(client, Subject(group), dead_letter_topic(group), broker_names, seen_ms=seen_ms)
 
 
 async def plan_permission(client: Client, group: str, *, reason: str | None) -> PlanReport:
@@ -78,30 +52,22 @@ async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str 
     Members of the group do not matter. Raises RefusedError if nothing was changed, and what find_dead_letter_topic
     raises.
     """
-    changed = changed_configs(receipt)
-    former = {name: item.before[PERM] for name, item in changed.items() if item.before is not None}
-    if not former:
-        raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
-    found = await find_dead_letter_topic(client, receipt.group, former, seen_ms=receipt.started_at_ms)
-    configs = [
-        ConfigItem(name, fields, with_permission(fields, former[name]), route=Route.TOPIC_CONFIG)
-        for name, fields in found.configs.items()
-        if fields[PERM] != former[name]
-    ]
-    awaited = awaited_writes(receipt, client.clock.now_ms())
-    as_before = [name for name, fields in found.configs.items() if fields[PERM] == former[name]]
-    late = [
-        awaiting_config(name, found.configs[name], awaited[name], Route.TOPIC_CONFIG)
-        for name in as_before
-        if name in awaited
-    ]
-    never_seen = [name for name in as_before if changed[name].result is Result.UNKNOWN and name not in awaited]
+    changed = require_changed(receipt)
+    found = await find_dead_letter_topic(client, receipt.group, changed, seen_ms=receipt.started_at_ms)
+    reverted = revert_configs(receipt, found, client.clock.now_ms(), route=Route.TOPIC_CONFIG)
+    # A topic that was deleted since is not created again for its permission.
+    reverted = replace(reverted, items=tuple(item for item in reverted.items if item.before is not None))
     consequences = (
-        *(_consequences(found, configs, "has its former permission") if configs or not late else ()),
-        *describe_awaited(late),
-        *describe_never_seen(never_seen, receipt.id),
+        *(_consequences(found, reverted.certain, "has its former permission") if _says(reverted) else ()),
+        *describe_awaited(reverted.items),
+        *describe_never_seen(reverted.never_seen, receipt.id),
     )
-    return _planned(client, found, [*configs, *late], consequences, asked=f"undo {receipt.id}", reason=reason)
+    return _planned(client, found, reverted.items, consequences, asked=f"undo {receipt.id}", reason=reason)
+
+
+def _says(reverted: Reverted) -> bool:
+    """Return whether something is certain of an undo: it writes, or it has nothing to wait for."""
+    return bool(reverted.certain) or not reverted.items
 
 
 def _planned(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from rmqctl.admin.groups.config import recreates_deleted_groups
 from rmqctl.admin.results import ask_all, failed_by_name, not_found
+from rmqctl.changes.configs.lookup import FoundConfig, find_config, find_own_topics, new_config_plan
 from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
@@ -14,8 +15,6 @@ from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Rout
 from rmqctl.rules.group_state import why_unseen
 from rmqctl.text.names import closest
 from rmqctl.text.words import listed
-
-from .config_lookup import FoundConfig, find_config, find_own_topics, new_config_plan
 
 
 async def plan_group_deletion(

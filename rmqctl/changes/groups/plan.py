@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.admin.results import failed_by_name, not_found
-from rmqctl.changes.groups.rules.effects import describe_effects
-from rmqctl.changes.groups.rules.fields import (
+from rmqctl.changes.configs.lookup import FoundConfig, find_config, find_own_topics, new_config_plan
+from rmqctl.changes.configs.rules.fields import (
     ConfigChanges,
     changed,
     default_config,
@@ -17,14 +17,13 @@ from rmqctl.changes.groups.rules.fields import (
     is_taken_over,
     setting_words,
 )
+from rmqctl.changes.groups.rules.effects import describe_effects
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.names import RETRY_PREFIX, require_new_name
 from rmqctl.model.plan import ConfigItem, Consequence, Operation
 from rmqctl.text.names import closest
-
-from .config_lookup import FoundConfig, find_config, find_own_topics, new_config_plan
 
 
 class ConfigRequest(Struct, frozen=True):

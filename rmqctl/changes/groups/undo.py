@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
-from rmqctl.changes.groups.rules.fields import differing_names, taken_back
+from rmqctl.changes.configs.lookup import FoundConfig, find_config, new_config_plan
+from rmqctl.changes.configs.undo import require_changed, revert_configs
 from rmqctl.changes.late_writes import awaited_writes, describe_awaited, describe_never_seen
-from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, awaiting, awaiting_config
+from rmqctl.changes.plan_parts import NOT_LOOKED_UP, PlanReport, awaiting
 from rmqctl.client.core import Client
-from rmqctl.errors import RefusedError
 from rmqctl.model.plan import UNDO_OPERATIONS, AwaitedWrite, ConfigItem, Consequence, Operation, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import Receipt, ReceiptItem
 from rmqctl.text.words import counted
 
-from .config_lookup import FoundConfig, changed_configs, find_config, new_config_plan
 from .delete import deleted_offsets, describe_deletion, must_take_offsets, require_no_members
 from .plan import find_effects
 
@@ -26,49 +24,28 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     Raises RefusedError if nothing was changed, or if members would store other offsets or create the group again; and
     what find_config raises.
     """
-    changed = changed_configs(receipt)
     offsets = [item for item in receipt.items if item.may_have_changed]
+    changed = require_changed(receipt, also=bool(offsets))
     names = sorted({*changed, *(item.mq.broker_name for item in offsets)})
-    if not names:
-        raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
     found = await find_config(client, receipt.group, names, seen_ms=receipt.started_at_ms)
-    awaited = awaited_writes(receipt, client.clock.now_ms())
-    configs, left = [], []
-    for name, item in changed.items():
-        if name not in found.brokers:
-            continue
-        now, target = found.fields(name), _before(item, found.fields(name))
-        if not _is_so(now, target):
-            configs.append(ConfigItem(name, now, target))
-        elif name in awaited:
-            configs.append(awaiting_config(name, now, awaited[name]))
-        elif item.result is Result.UNKNOWN:
-            left.append(name)
+    now_ms = client.clock.now_ms()
+    awaited, reverted = awaited_writes(receipt, now_ms), revert_configs(receipt, found, now_ms)
     operation = UNDO_OPERATIONS[receipt.operation]
     items, consequences = await _offsets_back(
-        client, found, operation, [item for item in configs if item.awaits is None], offsets, awaited,
-        assume_offline=assume_offline,
-    )  # fmt: skip
-    consequences += [*describe_awaited((*configs, *items)), *describe_never_seen(left, receipt.id)]
+        client, found, operation, reverted.certain, offsets, awaited, assume_offline=assume_offline
+    )
+    consequences += [
+        *describe_awaited((*reverted.items, *items)),
+        *describe_never_seen(reverted.never_seen, receipt.id),
+    ]
     takes_offsets = any(item.target is None for item in items) or (
         operation is Operation.GROUP_DELETE and await must_take_offsets(client, found)
     )
     plan = new_config_plan(
-        client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason,
+        client, found, operation, reverted.items, items, consequences, asked=f"undo {receipt.id}", reason=reason,
         takes_offsets=takes_offsets,
     )  # fmt: skip
     return PlanReport(plan, found.failures)
-
-
-def _before(item: ConfigReceiptItem, now: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return what a broker is to have: in a configuration that existed, only the changed fields are reverted."""
-    if item.before is None or item.target is None or now is None:
-        return item.before
-    return taken_back(item.before, item.target, now)
-
-
-def _is_so(now: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> bool:
-    return now is target if now is None or target is None else not differing_names(now, target)
 
 
 async def _offsets_back(

@@ -1,7 +1,7 @@
-"""One writer at a time per group of a cluster, among this user's processes on this machine.
+"""One writer at a time per group or topic of a cluster, among this user's processes on this machine.
 
 A cluster has no unique identity: the same one is reached through several name servers, and two can have the same names.
-So a group is locked at the address of each master of its cluster, even of masters that a plan does not change: two
+So each is locked at the address of each master of its cluster, even of masters that a plan does not change: two
 plans have at least one address in common, whichever brokers they change, and whichever name servers listed them. If all
 brokers moved meanwhile, they still have the cluster's label in common. Clusters with other addresses do not conflict.
 Clusters behind tunnels can, if their brokers registered the same private addresses: then one change is refused while
@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rmqctl.client.core import Client
-from rmqctl.model.plan import Plan
+from rmqctl.model.plan import Plan, Subject
 from rmqctl.rules.written_offsets import NEXT_PUSH_S
 from rmqctl.state.folder import state_folder
 from rmqctl.state.lock import free, take
@@ -35,19 +35,27 @@ async def lock_places(client: Client, plan: Plan) -> set[str]:
 
 
 @contextmanager
-def group_lock(group: str, operation: str, places: Collection[str], *, folder: Path | None = None) -> Iterator[None]:
-    """Hold a group's lock at all places. Raises BusyError immediately when another process has one of them.
+def group_lock(
+    group: str, operation: str, places: Collection[str], *, topic: str | None = None, folder: Path | None = None
+) -> Iterator[None]:
+    """Hold a group's lock at all places, or a `topic`'s. Raises BusyError immediately when another process has one.
 
     `places` are from lock_places(); `folder` is the state folder, if it is not the user's. Raises UsageError for an
     unusable folder, UnsupportedError on systems that cannot lock files.
     """
     folder = state_folder() if folder is None else folder
+    subject = Subject(group, topic)
+    # A group's name has no blank, so a topic of the same name has another lock.
+    key = group if topic is None else str(subject)
     with ExitStack() as held:
         # Always in the same order: of two processes that want the same places, one gets all of them.
         for place in sorted(set(places)):
-            name = hashlib.sha256(f"{group}\0{place}".encode(errors="backslashreplace")).hexdigest()[:16]
+            name = hashlib.sha256(f"{key}\0{place}".encode(errors="backslashreplace")).hexdigest()[:16]
             path = folder / "locks" / f"{name}.lock"
-            held.callback(free, take(path, str(operation), f"Group {group} is being changed by", _HINT))
+            held.callback(
+                free,
+                take(path, str(operation), f"{subject.kind.capitalize()} {subject.name} is being changed by", _HINT),
+            )
         yield
 
 

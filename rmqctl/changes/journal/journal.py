@@ -17,7 +17,7 @@ import msgspec
 
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.model.plan import Plan, Route
+from rmqctl.model.plan import Plan, Route, Subject
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 from rmqctl.state.process import change_state, process_start
@@ -35,6 +35,7 @@ from .rows import (
     settled_row,
     storable,
     stored,
+    subject_text,
 )
 
 _MAX_NAMED = 10
@@ -89,7 +90,7 @@ class Journal:
             "context": who.context,
             "cluster": plan.cluster,
             "brokers": msgspec.json.encode(plan.brokers).decode(),
-            "group_name": plan.group,
+            "group_name": subject_text(plan.subject),
             "route": plan.route.value,
             "asked": plan.asked,
             "reason": plan.reason,
@@ -247,10 +248,8 @@ class Journal:
             (text,) = connection.execute("SELECT text FROM plans WHERE change = ?", (row["number"],)).fetchone()
             return str(text)
 
-    def history(
-        self, *, cluster: str | None = None, group: str | None = None, limit: int | None = None
-    ) -> list[Change]:
-        """Return the changes, the last one started first."""
+    def history(self, *, cluster: str | None = None, name: str | None = None, limit: int | None = None) -> list[Change]:
+        """Return the changes, of the group and the topic with this name if given; the last one started first."""
         counts = ", ".join(f"total(items.result = '{result}') AS {result}" for result in (*Result, ATTEMPTING))
         topics = (
             "(SELECT group_concat(topic, ' ') FROM (SELECT DISTINCT topic FROM items WHERE change = found.number "
@@ -259,11 +258,12 @@ class Journal:
         query = (
             f"SELECT found.*, {topics} AS topics, {counts} FROM (SELECT * FROM changes "  # noqa: S608
             "WHERE (?1 IS NULL OR cluster = ?1) "
-            "AND (?2 IS NULL OR group_name = ?2) ORDER BY number DESC LIMIT ?3) AS found "
+            "AND (?2 IS NULL OR group_name IN (?2, ?4)) ORDER BY number DESC LIMIT ?3) AS found "
             "LEFT JOIN items ON items.change = found.number GROUP BY found.number ORDER BY found.number DESC"
         )
         with self._file.transaction() as connection:
-            rows = connection.execute(query, storable((cluster, group, -1 if limit is None else limit)))
+            topic = None if name is None else subject_text(Subject("", name))
+            rows = connection.execute(query, storable((cluster, name, -1 if limit is None else limit, topic)))
             return [read_change(row, _state(row)) for row in rows]
 
     def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:

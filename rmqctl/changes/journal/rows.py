@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rmqctl.model.plan import CleanStep, ConfigItem, Operation, Plan, PlanItem, ReturnedMessage, Route
+from rmqctl.model.plan import CleanStep, ConfigItem, Operation, Plan, PlanItem, ReturnedMessage, Route, Subject
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 
@@ -62,7 +62,7 @@ class Change(Struct, frozen=True):
     ended_at_ms: int | None
     who: Who
     cluster: str
-    group: str
+    subject: Subject
     route: Route
     asked: str
     reason: str | None
@@ -130,7 +130,7 @@ def read_change(row: sqlite3.Row, state: ChangeState) -> Change:
         ended_at_ms=row["ended_at_ms"],
         who=_who(row),
         cluster=row["cluster"],
-        group=row["group_name"],
+        subject=_subject(row),
         route=Route(row["route"]),
         asked=row["asked"],
         reason=row["reason"],
@@ -178,7 +178,8 @@ def read_receipt(
         ended_at_ms=row["ended_at_ms"],
         cluster=row["cluster"],
         brokers=msgspec.json.decode(row["brokers"], type=dict[str, str]),
-        group=row["group_name"],
+        group=_subject(row).group,
+        topic=_subject(row).topic,
         route=Route(row["route"]),
         asked=row["asked"],
         reason=row["reason"],
@@ -189,6 +190,20 @@ def read_receipt(
         ),
         configs=tuple(_read_config(item, note, Route(row["route"])) for item in items if item["topic"] is None),
     )
+
+
+# No group has a name with a blank.
+_TOPIC = "topic "
+
+
+def subject_text(subject: Subject) -> str:
+    """Return what is changed as the journal notes it: the name of a group, or "topic NAME"."""
+    return subject.group if subject.topic is None else f"{_TOPIC}{subject.topic}"
+
+
+def _subject(row: sqlite3.Row) -> Subject:
+    text = row["group_name"]
+    return Subject("", text.removeprefix(_TOPIC)) if text.startswith(_TOPIC) else Subject(text)
 
 
 def _who(row: sqlite3.Row) -> Who:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rmqctl.changes.configs.rules.fields import differing_names, setting_words
 from rmqctl.changes.documents.encode import PLAN, RECEIPT, plan_document, receipt_document
-from rmqctl.changes.groups.rules.fields import differing_names, setting_words
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
@@ -66,7 +66,7 @@ def _is_offset(item: Item) -> bool:
 
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     results = [item.result for item in receipt.configs] + [item.result for item in receipt.items]
-    yield f"Group {receipt.group}: {count_results(results)}."
+    yield f"{receipt.subject.kind.capitalize()} {receipt.subject.name}: {count_results(results)}."
     if results.count(Result.CONFIRMED) + results.count(Result.UNKNOWN) > unseen_count(receipt):
         yield f"To go back: rmqctl offset undo {receipt.id}"
     yield from repeat_undo_note(receipt)

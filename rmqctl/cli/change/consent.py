@@ -47,13 +47,18 @@ def check_display(
     choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
 
 
-def require_consent(invocation: Invocation, plan: Listing, name: str, consent: Consent) -> None:
+def require_consent(
+    invocation: Invocation, plan: Listing, name: str, consent: Consent, *, must_name: bool = False
+) -> None:
     """Show a plan, and return only with consent: --yes, --confirm NAME in a protected context, or an answer.
+
+    `must_name`: the name is needed in every context.
 
     Raises UsageError when there is no terminal to ask on, DeclinedError when the answer is no.
     """
     display = invocation.display
-    is_given = consent.confirm is not None if invocation.is_protected else consent.yes
+    must_name = must_name or invocation.is_protected
+    is_given = consent.confirm is not None if must_name else consent.yes
     if display.format in TABLE_FORMATS or not is_given:
         # Scripts get only one document: the plan or the receipt.
         _show(plan, replace(display, columns=(), sort_keys=()))
@@ -61,10 +66,10 @@ def require_consent(invocation: Invocation, plan: Listing, name: str, consent: C
             for line in plan.headings:  # -q silences notes, not the subject of the question
                 note_to_stderr(printable(line))
     if not is_given and display.format not in TABLE_FORMATS:
-        option = f"--confirm {name}" if invocation.is_protected else "--yes"
+        option = f"--confirm {name}" if must_name else "--yes"
         raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
-    if invocation.is_protected:
-        confirm_by_name(name, given=consent.confirm, may_ask=invocation.may_ask)
+    if must_name:
+        confirm_by_name(name, given=consent.confirm, may_ask=invocation.may_ask, is_protected=invocation.is_protected)
     else:
         confirm((), is_confirmed=consent.yes, may_ask=invocation.may_ask)
 
@@ -84,11 +89,12 @@ def confirm(plan: Sequence[str], *, is_confirmed: bool, may_ask: bool) -> None:
         raise DeclinedError("Nothing was changed.")
 
 
-def confirm_by_name(name: str, *, given: str | None, may_ask: bool) -> None:
+def confirm_by_name(name: str, *, given: str | None, may_ask: bool, is_protected: bool = True) -> None:
     """Return only if the name of what is changed is typed, or equals `given` (--confirm). Raises as confirm() does."""
     if given is None:
         _require_terminal(f"--confirm {name}", may_ask=may_ask)
-        given = _ask(f"This context is protected. Type {printable(name)} to continue: ")
+        why = "This context is protected. " if is_protected else ""
+        given = _ask(f"{why}Type {printable(name)} to continue: ")
     if given != name:
         raise DeclinedError(f"Nothing was changed: {printable(given)!r} is not {printable(name)}.")
 

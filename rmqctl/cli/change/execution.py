@@ -24,7 +24,7 @@ from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.client.duplicates import refuse_duplicates
 from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.names import require_no_system_group
-from rmqctl.model.plan import Author
+from rmqctl.model.plan import OWN_TOPIC, Author, Subject
 from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.net.file_lock import require_file_locks
 from rmqctl.state.folder import host_name
@@ -48,15 +48,19 @@ if TYPE_CHECKING:
     from .options import Consent
 
 
-def check_consent(invocation: Invocation, group: str, consent: Consent, *, is_group_change: bool = False) -> None:
+def check_consent(
+    invocation: Invocation, group: str, consent: Consent, *, is_config_change: bool = False, topic: str | None = None
+) -> None:
     """Raise UsageError for RocketMQ's own groups, and for options that would only fail after the change.
 
-    Raises RefusedError in a readonly context. Commands call this before they contact the cluster.
+    `topic` is what is changed instead of a group. Raises RefusedError in a readonly context. Commands call this before
+    they contact the cluster.
     """
-    require_no_system_group(group)
+    if topic is None:
+        require_no_system_group(group)
     plan_columns: Sequence[Column] = PLAN_COLUMNS
     receipt_columns: Sequence[Column] = RECEIPT_COLUMNS
-    if is_group_change:
+    if is_config_change:
         from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
 
         plan_columns, receipt_columns = CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
@@ -65,7 +69,7 @@ def check_consent(invocation: Invocation, group: str, consent: Consent, *, is_gr
     if consent.plan_path is not None:
         new_file("--plan", consent.plan_path)
     if not consent.is_plan_only:
-        require_file_locks("Changing a group")
+        require_file_locks(f"Changing a {Subject(group, topic).kind}")
     check_display(
         invocation, is_plan_only=consent.is_plan_only, plan_columns=plan_columns, receipt_columns=receipt_columns
     )
@@ -101,12 +105,17 @@ def confirm_and_apply(
     refuse_duplicates(display.findings.failures, plan.brokers)
     if planned.unseen is not None and not consent.partial:
         raise RefusedError(
-            f"Group {plan.group} could only be read in part. Missing: {planned.unseen}.",
+            f"{_titled(plan.subject)} could only be read in part. Missing: {planned.unseen}.",
             hint="Use --dry-run to show what can be changed, and --partial to change it.",
         )
     require_no_skip(today or plan)
-    require_consent(invocation, listing, plan.group, consent)
+    is_own = any(each.code == OWN_TOPIC for each in plan.consequences)
+    require_consent(invocation, listing, plan.subject.name, consent, must_name=is_own)
     return _apply(invocation, plan, document, failures, consent)
+
+
+def _titled(subject: Subject) -> str:
+    return f"{subject.kind.capitalize()} {subject.name}"
 
 
 def with_author(invocation: Invocation, plan: Plan) -> Plan:
@@ -152,7 +161,8 @@ def perform(
 
         async def run(client: Client) -> ReceiptReport:
             interrupts.watch()
-            with group_lock(plan.group, plan.operation, await lock_places(client, plan)):
+            places = await lock_places(client, plan)
+            with group_lock(plan.group, plan.operation, places, topic=plan.topic):
                 await _cool_down(client, plan, journal, report)
                 return await apply_plan(
                     client,
@@ -177,10 +187,10 @@ def perform(
 
 def _say_interrupted(plan: Plan, journal: Journal) -> None:
     """Report how much of an interrupted change was made, from its journal."""
-    note_to_stderr(printable(f"Interrupted. To see what was done: rmqctl offset history {plan.group}"))
+    note_to_stderr(printable(f"Interrupted. To see what was done: rmqctl offset history {plan.subject.name}"))
     try:
         # The same plan may have been applied before, by another process.
-        newest = journal.history(group=plan.group, limit=1)
+        newest = journal.history(name=plan.subject.name, limit=1)
         change = next((each for each in newest if (each.plan_id, each.who.pid) == (plan.id, os.getpid())), None)
     except RmqctlError as error:
         note_to_stderr(printable(error.sentence))
@@ -188,7 +198,7 @@ def _say_interrupted(plan: Plan, journal: Journal) -> None:
     if change is None:
         note_to_stderr("Nothing was written.")
         return
-    note_to_stderr(printable(f"Group {plan.group}: {count_results(Counter(change.counts).elements())}."))
+    note_to_stderr(printable(f"{_titled(plan.subject)}: {count_results(Counter(change.counts).elements())}."))
     if change.counts[Result.CONFIRMED] or change.counts[Result.UNKNOWN]:
         note_to_stderr(f"To go back: rmqctl offset undo {change.receipt_id}")
 

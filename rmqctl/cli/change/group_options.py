@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from rmqctl.changes.groups.rules.fields import ConfigChanges
+    from rmqctl.changes.configs.rules.fields import ConfigChanges
 
 Brokers = Annotated[
     list[str] | None,
@@ -56,7 +56,7 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
 
     def changes(self) -> "ConfigChanges":
         """Return the changes by field. Raises UsageError."""
-        from rmqctl.changes.groups.rules.fields import parse_changes
+        from rmqctl.changes.configs.rules.fields import parse_changes
 
         return parse_changes(
             self.settings or (),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqctl.changes.documents.encode import plan_document, receipt_document
 from rmqctl.changes.offsets.rules.skips import SKIPS
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.model.plan import Route, is_group_change
+from rmqctl.model.plan import Route, is_config_change
 from rmqctl.text.words import counted
 
 from .sentences import count_results, extra_keys, repeat_undo_note
@@ -25,7 +25,7 @@ _NOTHING = "Nothing would be changed."
 
 def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequence[str] = ()) -> Listing:
     """Make the listing of a plan, queue by queue, with its consequences."""
-    if is_group_change(plan.operation):
+    if is_config_change(plan.operation):
         from .config_listings import config_plan_listing
 
         listing = config_plan_listing(plan, failures)
@@ -47,7 +47,7 @@ def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequ
 
 def receipt_listing(receipt: Receipt, failures: Sequence[Failure] = ()) -> Listing:
     """Make the listing of a receipt, queue by queue."""
-    if is_group_change(receipt.operation):
+    if is_config_change(receipt.operation):
         from .config_listings import config_receipt_listing
 
         return config_receipt_listing(receipt, failures)

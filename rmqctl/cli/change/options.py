@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Confirm = Annotated[
-    str | None, typer.Option("--confirm", metavar="GROUP", help="The group's name, as consent in a protected context.")
+    str | None,
+    typer.Option("--confirm", metavar="NAME", help="The name of what is changed, as consent in a protected context."),
 ]
 AssumeSameCluster = Annotated[
     bool, typer.Option("--assume-same-cluster", help="Assume that brokers with other addresses have only moved.")
@@ -79,7 +80,7 @@ class Consent(Struct, frozen=True, kw_only=True):
         _ = self.wait_s
 
 
-GroupConsent = Annotated[Consent, without("assume_offline", "strict", "wait_stable", "expect_queues")]
+ConfigConsent = Annotated[Consent, without("assume_offline", "strict", "wait_stable", "expect_queues")]
 """Consent to a change of a group's configuration, after which no client has to resume."""
 
 

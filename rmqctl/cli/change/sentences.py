@@ -57,7 +57,7 @@ def headings(plan: Plan, now_ms: int, *, is_saved: bool = False) -> Iterator[str
     topic = f", topic{'s' if len(topics) > 1 else ''} {listed(topics)}" if topics else ""
     asked = f": {plan.asked}" if plan.asked else ""
     name = operation_name(plan.operation, plan.asked)
-    yield f"{name} of group {plan.group} in {cluster} at {servers}{context}{topic}{asked}"
+    yield f"{name} of {plan.subject} in {cluster} at {servers}{context}{topic}{asked}"
     if plan.time_ms is not None and (at := iso_time(plan.time_ms)) is not None:
         yield f"Target time: {at}{_local(plan.time_ms)}, {_distance(plan.time_ms, now_ms)}."
     if is_saved:

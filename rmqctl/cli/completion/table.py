@@ -26,11 +26,14 @@ _OF_OPTIONS = {
     "--fail-on": "SEVERITY", "--warn-severity": "SEVERITY", "--only": "FINDING", "--set": "FIELD",
     "--id": "RECEIPT",
 }  # fmt: skip
-_OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"}
+_OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"} | {
+    (f"topic {verb}", "--set"): "TOPIC_FIELD" for verb in ("create", "update")
+}
 # Arguments whose metavar does not name a kind: all arguments of the command, in order.
 _ARGUMENTS = {
     "offset clone": ["GROUP", "GROUP"],
     "offset undo": ["RECEIPT"],
+    "offset history": ["GROUP"],
     "consume run": ["GROUP", "TOPIC..."],
     "pipeline run": ["JOB..."],
     "explain": ["CODE"],
@@ -108,7 +111,7 @@ def _schema_kinds() -> tuple[str, ...]:
 
 
 def _values() -> dict[str, tuple[str, ...]]:
-    from rmqctl.changes.groups.rules.fields import FIELDS
+    from rmqctl.changes.configs.rules.fields import GROUP, TOPIC
     from rmqctl.cli.dlq.stats import KINDS
     from rmqctl.cli.output.body import MODES
     from rmqctl.diagnose.finding import SEVERITIES
@@ -127,7 +130,8 @@ def _values() -> dict[str, tuple[str, ...]]:
         "STRATEGY": strategy_words(),
         "SEVERITY": tuple(each.value.lower() for each in SEVERITIES),
         "FINDING": findings,
-        "FIELD": tuple(f"{name}=" for name in FIELDS),
+        "FIELD": tuple(f"{name}=" for name in GROUP.fields),
+        "TOPIC_FIELD": tuple(f"{name}=" for name in TOPIC.fields),
         "JOB": tuple(JOBS),
         "CODE": (*findings, *dict.fromkeys((*(code.name for code in ResponseCode), *requests))),
         "REQUEST": requests,

@@ -22,7 +22,7 @@ def fix_permission(invocation: Invocation, group: str, consent: Consent) -> int:
     confirm_and_apply().
     """
     name = group_name(invocation, group)
-    check_consent(invocation, name, consent, is_group_change=True)
+    check_consent(invocation, name, consent, is_config_change=True)
     planned = invocation.ask(lambda client: plan_permission(client, name, reason=consent.reason))
     # Each broker has its own copy of the permission: a broker that does not answer need not block the others.
     return confirm_and_apply(invocation, planned, replace(consent, partial=True))

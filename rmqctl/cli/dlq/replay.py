@@ -9,7 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from rmqctl.cli.arguments import Group
-from rmqctl.cli.change.options import GroupConsent, group_name
+from rmqctl.cli.change.options import ConfigConsent, group_name
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.option_blocks import without
 from rmqctl.cli.output.body import BodyStyle
@@ -91,7 +91,7 @@ def command(
     ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use the ledger of this name.")] = "",
     *,
     conditions: LetterConditions,
-    consent: Annotated[GroupConsent, without("partial", "plan_path")],
+    consent: Annotated[ConfigConsent, without("partial", "plan_path")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.dlq.plan import not_transformed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.arguments import Group
-from rmqctl.cli.change.options import Consent, GroupConsent
+from rmqctl.cli.change.options import ConfigConsent, Consent
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.option_blocks import without
 from rmqctl.cli.output.body import BodyStyle
@@ -68,7 +68,7 @@ def command(
     *,
     bodies: BodyOptions,
     conditions: LetterConditions,
-    consent: Annotated[GroupConsent, without("partial")],
+    consent: Annotated[ConfigConsent, without("partial")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)

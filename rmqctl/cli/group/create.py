@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.cli.change.group_options import Brokers, GroupSettings, request_words
-from rmqctl.cli.change.options import GroupConsent
+from rmqctl.cli.change.options import ConfigConsent
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -34,7 +34,7 @@ def command(
     ] = None,
     *,
     settings: GroupSettings,
-    consent: GroupConsent,
+    consent: ConfigConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.plan import ConfigRequest, plan_creation
@@ -43,7 +43,7 @@ def command(
 
     invocation = Invocation(ctx)
     name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
-    check_consent(invocation, name, consent, is_group_change=True)
+    check_consent(invocation, name, consent, is_config_change=True)
     changes, brokers = settings.changes(), tuple(broker or ())
     require_new_name(group)
     origin = () if other is None else (f"--from {other}",)

@@ -38,7 +38,7 @@ def command(
 
     invocation = Invocation(ctx)
     name, brokers = group_name(invocation, group), tuple(broker or ())
-    check_consent(invocation, name, consent, is_group_change=True)
+    check_consent(invocation, name, consent, is_config_change=True)
     asked = request_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(
         lambda client: plan_group_deletion(

@@ -7,7 +7,7 @@ import typer
 
 from rmqctl.cli.arguments import Group
 from rmqctl.cli.change.group_options import Brokers, GroupSettings, request_words
-from rmqctl.cli.change.options import GroupConsent, group_name
+from rmqctl.cli.change.options import ConfigConsent, group_name
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -30,7 +30,7 @@ def command(
     broker: Brokers = None,
     *,
     settings: GroupSettings,
-    consent: GroupConsent,
+    consent: ConfigConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.plan import ConfigRequest, plan_update
@@ -39,7 +39,7 @@ def command(
 
     invocation = Invocation(ctx)
     name = group_name(invocation, group)
-    check_consent(invocation, name, consent, is_group_change=True)
+    check_consent(invocation, name, consent, is_config_change=True)
     changes, brokers = settings.changes(), tuple(broker or ())
     if not changes.names:
         raise UsageError("No change is given.", hint="Add for example --retries 3, or --set FIELD=VALUE for any field.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset history
-  rmqctl offset history my-group --limit 5
+  rmqctl offset history my-group --limit 5              # or a topic
   rmqctl offset history --id 20261121T200840-be3ab7     # one change, queue by queue
   rmqctl offset history -o json | jq '.items[] | select(.state != "DONE")'
 
@@ -34,7 +34,9 @@ def command(
     ctx: typer.Context,
     group: Annotated[
         str | None,
-        typer.Argument(metavar="[GROUP]", help="Show only this group, or the change of this id.", show_default=False),
+        typer.Argument(
+            metavar="[NAME]", help="Show only this group or topic, or the change of this id.", show_default=False
+        ),
     ] = None,
     identity: Annotated[
         str | None,
@@ -62,7 +64,7 @@ def command(
 
     choose_columns(_COLUMNS, invocation.display)
     with Journal() as journal:
-        changes = journal.history(group=None if group is None else invocation.full_name(group), limit=limit + 1)
+        changes = journal.history(name=None if group is None else invocation.full_name(group), limit=limit + 1)
     is_cut, changes = len(changes) > limit, changes[:limit]
     listing = Listing(
         kind="ChangeList",
@@ -72,7 +74,7 @@ def command(
         warnings=[f"Only {counted(limit, 'change', 'is')} shown, newest first. Show more with --limit {limit * 2}."]
         if is_cut
         else [],
-        empty=f"{'Nothing was' if group is None else f'Group {group} was not'} changed from this machine.",
+        empty=f"{'Nothing was' if group is None else f'{group} was not'} changed from this machine.",
     )
     return render(listing, invocation.display)
 
@@ -91,8 +93,8 @@ def _item(change: "Change") -> dict[str, Any]:
         "pid": change.who.pid,
         "context": change.who.context,
         "cluster": change.cluster,
-        "group": change.group,
-        "topics": list(change.topics),
+        "group": change.subject.group if change.subject.topic is None else None,
+        "topics": list(change.topics) if change.subject.topic is None else [change.subject.topic],
         "route": change.route.value,
         "asked": change.asked,
         "reason": change.reason,
@@ -126,7 +128,7 @@ def _columns(*, has_several_clusters: bool) -> tuple[Column, ...]:
         Column("STARTED", "startedAtIso", is_wide=True),
         Column("WHAT", "operation", show=_what),
         Column("CLUSTER", "cluster", is_wide=not has_several_clusters),
-        Column("GROUP", "group"),
+        Column("GROUP", "group", show=lambda item: item["group"] or "-"),
         Column("TOPIC", "topics", show=lambda item: listed(item["topics"]) or "-"),
         Column("ASKED", "asked", gives_way=True),
         Column("STATE", "state", is_alarm=_is_open),

@@ -47,13 +47,14 @@ def command(
     from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.change.receipts import find_receipt
-    from rmqctl.model.plan import is_group_change
+    from rmqctl.model.plan import is_config_change
 
     invocation = Invocation(ctx)
     if not consent.is_plan_only:
         invocation.require_writable()
     undone = find_receipt(receipt)
-    check_consent(invocation, undone.group, consent, is_group_change=is_group_change(undone.operation))
+    is_config = is_config_change(undone.operation)
+    check_consent(invocation, undone.group, consent, is_config_change=is_config, topic=undone.topic)
     with Journal() as journal:
         later = find_later(journal, undone)
         undone = with_later_observations(journal, undone)

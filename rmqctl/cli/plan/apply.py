@@ -44,11 +44,12 @@ def command(
     from rmqctl.changes.unseen_parts import leave_out_unseen
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.files import read_input
-    from rmqctl.model.plan import Operation, is_group_change
+    from rmqctl.model.plan import Operation, is_config_change
 
     invocation = Invocation(ctx)
     plan, _ = parse_plan(read_input("FILE", file), file)
-    check_consent(invocation, plan.group, consent, is_group_change=is_group_change(plan.operation))
+    is_config = is_config_change(plan.operation)
+    check_consent(invocation, plan.group, consent, is_config_change=is_config, topic=plan.topic)
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
     planned = PlanReport(plan, ())
@@ -58,6 +59,6 @@ def command(
     if consent.partial:
         planned = invocation.ask(lambda client: leave_out_unseen(client, plan))
     today = planned.plan
-    if consent.dry_run or not is_group_change(plan.operation):
+    if consent.dry_run or not is_config:
         today = invocation.ask(lambda client: refresh_plan(client, planned.plan, strict=consent.strict))
     return confirm_and_apply(invocation, planned, consent, today=today)

@@ -15,7 +15,7 @@ from rmqctl.rules.readable_queues import describe_unreadable
     "messages are in queues that no consumer can read",
     meaning="The topic has more write queues than read queues, or its queue count was reduced before the group had "
     "read everything. No member is assigned these queues, and no lag counts their messages.",
-    advice="Raise readQueueNums until they are read, for example: mqadmin updateTopic -t TOPIC -r COUNT.",
+    advice="Make them readable until they are read: rmqctl topic update TOPIC --read-queues COUNT.",
     needs=(Need.BROKERS,),
 )
 def unreadable(facts: GroupFacts) -> Iterator[Symptom]:

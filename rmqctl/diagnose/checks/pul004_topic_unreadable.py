@@ -15,7 +15,7 @@ from rmqctl.text.words import listed
     "a topic has no read permission at a broker",
     meaning="The topic's permission at that broker does not include reading. Its queues there are not in the route "
     "that members share, so their messages are not consumed. The finding is an ERROR where messages wait there.",
-    advice="If this is not intended, restore the permission: mqadmin updateTopicPerm -t TOPIC -p 6.",
+    advice="If this is not intended, restore the permission: rmqctl topic update TOPIC --perm rw.",
     needs=(Need.BROKERS,),
 )
 def topic_unreadable(facts: GroupFacts) -> Iterator[Symptom]:

@@ -14,7 +14,7 @@ from rmqctl.model.route import BrokerData, QueueData, TopicRoute
             "T",
             QueueData("broker-a", 4, 4, False, True, 2),
             (
-                "Allow reads with mqadmin updateTopicPerm -c C -t T -p 6, "
+                "Allow reads with rmqctl topic update T --perm rw, "
                 "or find single messages by id or key with rmqctl message get."
             ),
         ),

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rmqctl.changes.apply import apply_plan
+from rmqctl.changes.configs.rules.fields import parse_changes
 from rmqctl.changes.documents.decode import parse_plan
 from rmqctl.changes.documents.encode import plan_document
 from rmqctl.changes.groups.dead_letter_permission import plan_permission
 from rmqctl.changes.groups.delete import plan_group_deletion
 from rmqctl.changes.groups.plan import ConfigRequest, plan_creation, plan_update
-from rmqctl.changes.groups.rules.fields import parse_changes
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.changes.undo import plan_change_undo

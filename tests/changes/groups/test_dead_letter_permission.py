@@ -159,7 +159,7 @@ def test_it_is_noted_before_it_is_sent(case: Case) -> None:
 
     def look(request: Command) -> Reply:
         with Journal(case.folder / "journal.db") as journal:
-            (change,) = journal.history(group="G")
+            (change,) = journal.history(name="G")
             receipt = journal.receipt(change.receipt_id)
         assert receipt is not None
         seen.append([item.result for item in receipt.configs])

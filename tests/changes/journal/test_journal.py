@@ -245,14 +245,19 @@ def test_history_tells_who_did_what_newest_first(journal: Journal) -> None:
     journal.end("r1", 6000)
     assert [change.receipt_id for change in journal.history()] == ["r3", "r2", "r1"]
     assert [change.receipt_id for change in journal.history(limit=2)] == ["r3", "r2"]
-    assert [change.receipt_id for change in journal.history(group="G")] == ["r3", "r1"]
-    assert [change.receipt_id for change in journal.history(group="G", cluster="D")] == ["r3"]
-    assert journal.history(group="g") == []
-    (change,) = journal.history(group="G", cluster="C")
+    assert [change.receipt_id for change in journal.history(name="G")] == ["r3", "r1"]
+    assert [change.receipt_id for change in journal.history(name="G", cluster="D")] == ["r3"]
+    assert journal.history(name="g") == []
+    (change,) = journal.history(name="G", cluster="C")
     assert (change.plan_id, change.operation, change.route) == ("p", Operation.OFFSET_RESET, Route.SERVER_SIDE)
     assert (change.started_at_ms, change.ended_at_ms, change.state) == (5000, 6000, ChangeState.DONE)
     assert change.who == Who("ada", _HOST, os.getpid(), "prod")
-    assert (change.cluster, change.group, change.asked, change.reason) == ("C", "G", "--to-offset 5", "wrong data")
+    assert (change.cluster, change.subject.group, change.asked, change.reason) == (
+        "C",
+        "G",
+        "--to-offset 5",
+        "wrong data",
+    )
     assert change.counts == {
         Result.CONFIRMED: 1,
         Result.UNCHANGED: 0,

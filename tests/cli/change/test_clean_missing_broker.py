@@ -119,7 +119,7 @@ def test_between_scan_and_plan(
 def test_between_plan_and_application(
     sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch, lose: Lose
 ) -> None:
-    monkeypatch.setattr(execution, "require_consent", lambda *_: lose(sandbox))
+    monkeypatch.setattr(execution, "require_consent", lambda *_, **__: lose(sandbox))
     applied = call(capsys, *CLEAN, *YES)
     require_half(applied)
     assert set(by_broker(applied, "result")) == {"broker-a", "broker-b"}

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rmqctl.changes.configs.rules.fields import PERM, with_permission
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.topic import READ
-
-PERM = "perm"
 
 
 def is_readable(config: Mapping[str, Any]) -> bool:
@@ -23,11 +22,6 @@ def is_readable(config: Mapping[str, Any]) -> bool:
 def opened(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a topic's TopicConfig fields with read permission added, and everything else unchanged."""
     return with_permission(config, config[PERM] | READ)
-
-
-def with_permission(config: Mapping[str, Any], perm: int) -> dict[str, Any]:
-    """Return a topic's TopicConfig fields with this permission (PermName bits)."""
-    return {**config, PERM: perm}
 
 
 def is_permission_change(group: str, before: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> bool:

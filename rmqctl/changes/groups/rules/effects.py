@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rmqctl.changes.configs.rules.fields import GROUP, differing_names
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 from rmqctl.text.words import counted
-
-from .fields import FIELDS, differing_names
 
 
 def describe_effects(
@@ -43,7 +42,7 @@ def describe_effects(
         text = "Brokers do not notify members of joins and leaves: members rebalance only every 20 s."
         yield Consequence("NOTIFY_OFF", text)
     for name in ("brokerId", "whichBrokerWhenConsumeSlowly"):
-        if name in names and target[name] != FIELDS[name].default:
+        if name in names and target[name] != GROUP.fields[name].default:
             when = "always" if name == "brokerId" else "when they lag far behind"
             text = f"Brokers with slaveReadEnable make members read from broker id {target[name]}, {when}."
             yield Consequence("READS_ELSEWHERE", text)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.changes.groups.rules.fields import (
+from rmqctl.changes.configs.rules.fields import (
     ATTRIBUTES,
-    FIELDS,
+    GROUP,
     ConfigChanges,
     changed,
     default_config,
@@ -163,6 +163,6 @@ def test_a_broker_that_takes_the_body_holds_the_target(before: dict[str, Any], t
         else:
             attributes[name[1:]] = value
     del body["groupName"]
-    after = {**{name: field.default for name, field in FIELDS.items()}, **body, ATTRIBUTES: attributes}
+    after = {**{name: field.default for name, field in GROUP.fields.items()}, **body, ATTRIBUTES: attributes}
     assert is_taken_over(target, after)
     assert differing_names(target, after) == ()

@@ -8,10 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.admin.groups.config import delete_group
 from rmqctl.admin.offsets.write import store_offset
 from rmqctl.admin.results import ask_all
-from rmqctl.changes.groups.rules.fields import differing_names, holds, is_config_seen
+from rmqctl.changes.configs.rules.fields import differing_names, holds, is_config_seen
 from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.late_writes import (
     LOOKING,
@@ -30,9 +29,10 @@ from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, ReceiptReport, Result, Who, receipt_of
 
+from .access import BrokerConfig, access_of
 from .check import check_config_plan
-from .config_access import BrokerConfig, access_of
-from .config_lookup import FoundConfig
+from .lookup import FoundConfig
+from .topic_routes import settle_routes
 
 _NOTHING_SENT = "nothing was sent"
 
@@ -46,7 +46,7 @@ async def apply_configs(
     `report` is called with a sentence about what is being waited for.
 
     Nothing is written when the plan is out of date (StaleError). Later failures are in the receipt, item by item. One
-    writer at a time: the caller holds the group's lock.
+    writer at a time: the caller holds the lock of the group or topic.
     """
     found = await check_config_plan(client, plan, strict=strict)
     now_ms = client.clock.now_ms()
@@ -56,6 +56,7 @@ async def apply_configs(
         report(LOOKING)
     await asyncio.gather(*(run.change(name) for name in plan.brokers))
     run.settle_unseen()
+    await run.finish(report)
     ended_at_ms = client.clock.now_ms()
     write_to_journal(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
     receipt = receipt_of(
@@ -124,6 +125,11 @@ class _Run:
             await read_until_seen(self._client, look)
             self._note_unseen(configs, offsets)
             self._settle(configs, offsets)
+
+    async def finish(self, report: Callable[[str], None]) -> None:
+        """Bring the name servers' routes in line, once all brokers have been changed."""
+        if self._access.topic is not None:
+            self.failures += await settle_routes(self._client, self._access.topic, self.configs, report)
 
     def settle_unseen(self) -> None:
         """Write to the journal why the rest was not attempted."""
@@ -218,11 +224,10 @@ class _Run:
     async def _delete(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
         self._attempting(configs, offsets)
         try:
-            await delete_group(
-                self._client, self._found.brokers[name], self._plan.group, with_offsets=self._plan.takes_offsets
-            )
+            item = self.configs[configs[0]] if configs else None
+            await self._access.delete(self._client, self._found.brokers[name], item)
         except RmqctlError as error:
-            self._failed(name, "group", error, configs, offsets)
+            self._failed(name, self._plan.subject.kind, error, configs, offsets)
 
     async def _write(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> bool:
         """Write a broker's configuration, if there is one to write; return whether offsets may be written next."""
@@ -328,10 +333,8 @@ class _Run:
         number = len(self.items) + index
         sent = self._sent_notes.pop(number, item.note)
         result, note = Result.UNKNOWN, sent or "it is neither as before nor as it was sent"
-        if after is None and item.target is None and held.has_members:
-            note = "a member joined meanwhile, and will bring it back"
-        elif after is None and item.target is None and held.keeps_entries and self._plan.takes_offsets:
-            note = "the broker still has entries of its offsets"
+        if after is None and item.target is None and held.why_back:
+            note = held.why_back
         elif holds(item.target, after):
             result, note = Result.CONFIRMED, ""
         elif _is_as_before(item.before, after) and number not in self._unanswered:

@@ -1,4 +1,4 @@
-"""A group's configuration, field by field: the allowed values, the result of a change, and the request for it."""
+"""Configurations, field by field: the allowed values, the result of a change, and the request for it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ _POLICY_HINT = (
 
 
 class ConfigField(Struct, frozen=True):
-    """One field of SubscriptionGroupConfig: its default at a broker, and the range of a number."""
+    """One field of a configuration: its default, the range of a number, and the possible texts."""
 
     default: Any
     lowest: int = 0
     highest: int = _INT_MAX
+    texts: tuple[str, ...] = ()
 
 
-FIELDS: Mapping[str, ConfigField] = {
+class FieldTable(Struct, frozen=True):
+    """The fields that can be set: what they are of, in words, and an `example` of an option that sets one."""
+
+    of: str
+    fields: Mapping[str, ConfigField]
+    example: str
+
+
+_GROUP_FIELDS: Mapping[str, ConfigField] = {
     "consumeEnable": ConfigField(True),
     "consumeFromMinEnable": ConfigField(True),
     "consumeBroadcastEnable": ConfigField(True),
@@ -48,6 +57,22 @@ FIELDS: Mapping[str, ConfigField] = {
     "consumeTimeoutMinute": ConfigField(15, lowest=1),
     ATTRIBUTES: ConfigField({}),
 }
+# SubscriptionGroupConfig, with a broker's defaults.
+GROUP = FieldTable("a group's configuration", _GROUP_FIELDS, "--set retryMaxTimes=3")
+
+# TopicConfig, with the defaults of mqadmin updateTopic. `topicName` cannot be changed.
+TOPIC_NAME, PERM = "topicName", "perm"
+_TOPIC_FIELDS: Mapping[str, ConfigField] = {
+    "readQueueNums": ConfigField(8),
+    "writeQueueNums": ConfigField(8),
+    PERM: ConfigField(6, highest=7),
+    "topicFilterType": ConfigField("SINGLE_TAG", texts=("SINGLE_TAG", "MULTI_TAG")),
+    "topicSysFlag": ConfigField(0),
+    "order": ConfigField(False),
+    ATTRIBUTES: ConfigField({}),
+}
+TOPIC = FieldTable("a topic's configuration", _TOPIC_FIELDS, "--set readQueueNums=16")
+_ALL_FIELDS: Mapping[str, ConfigField] = {**_GROUP_FIELDS, **_TOPIC_FIELDS}
 
 
 class ConfigChanges(Struct, frozen=True):
@@ -69,13 +94,20 @@ class ConfigChanges(Struct, frozen=True):
         return tuple(f"--set {each}" for each in changed)
 
 
-def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> ConfigChanges:
+def parse_changes(pairs: Iterable[str], given: Mapping[str, Any], table: FieldTable = GROUP) -> ConfigChanges:
     """Parse FIELD=VALUE, +ATTRIBUTE=VALUE and -ATTRIBUTE; `given` has fields with their own option, None if unset.
+
+    An attribute in `given` starts with +.
 
     Raises UsageError for an unknown field, an invalid value, and a field that is set twice.
     """
-    values = {name: _checked(name, value, f"{name} {value}") for name, value in given.items() if value is not None}
-    attributes: dict[str, str | None] = {}
+    set_ = {name: value for name, value in given.items() if value is not None}
+    attributes: dict[str, str | None] = {name[1:]: value for name, value in set_.items() if name.startswith("+")}
+    values = {
+        name: _checked(table.fields[name], value, f"{name} {value}")
+        for name, value in set_.items()
+        if name[1:] not in attributes
+    }
     for pair in pairs:
         name, separator, text = pair.partition("=")
         said = f"--set {pair}"
@@ -88,28 +120,32 @@ def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> ConfigChang
             attributes[name[1:]] = None if is_removed else text
             continue
         if not separator:
-            raise UsageError(f"{said} is not FIELD=VALUE.", hint="Use for example --set retryMaxTimes=3.")
-        _require_field(name)
+            raise UsageError(f"{said} is not FIELD=VALUE.", hint=f"Use for example {table.example}.")
+        _require_field(name, table)
         if name in values:
             raise UsageError(f"{name} is set twice.")
-        values[name] = _checked(name, _parse(name, text, said), said)
+        field = table.fields[name]
+        values[name] = _checked(field, _parse(field, text, said), said)
     return ConfigChanges(values, attributes)
 
 
-def _require_field(name: str) -> None:
+def _require_field(name: str, table: FieldTable) -> None:
     if name == ATTRIBUTES:
         raise UsageError("Attributes can only be set one by one.", hint=_ATTRIBUTE_HINT)
-    if name not in FIELDS:
-        hint = hint_for(name, FIELDS)
-        raise UsageError(f"Unknown field {name!r} of a group's configuration.", hint=hint)
+    if name not in table.fields:
+        raise UsageError(f"Unknown field {name!r} of {table.of}.", hint=hint_for(name, table.fields))
 
 
-def _parse(name: str, text: str, said: str) -> Any:
-    default = FIELDS[name].default
+def _parse(field: ConfigField, text: str, said: str) -> Any:
+    default = field.default
     if isinstance(default, bool):
         if text.lower() not in _BOOLEANS:
             raise UsageError(f"{said}: the value must be true or false.")
         return _BOOLEANS[text.lower()]
+    if isinstance(default, str):
+        if text not in field.texts:
+            raise UsageError(f"{said}: the value must be {' or '.join(field.texts)}.")
+        return text
     try:
         return whole_number(text) if isinstance(default, int) else json.loads(text)
     except (ValueError, RecursionError):
@@ -117,11 +153,10 @@ def _parse(name: str, text: str, said: str) -> Any:
         raise UsageError(f"{said}: the value must be {kind}.") from None
 
 
-def _checked(name: str, value: Any, said: str) -> Any:
-    field = FIELDS[name]
+def _checked(field: ConfigField, value: Any, said: str) -> Any:
     if isinstance(field.default, dict):
         _check_policy(value, said)
-    elif not isinstance(field.default, bool) and not field.lowest <= value <= field.highest:
+    elif type(field.default) is int and not field.lowest <= value <= field.highest:
         raise UsageError(f"{said}: the value must be {field.lowest} to {field.highest}.")
     return value
 
@@ -142,9 +177,9 @@ def _check_policy(value: Any, said: str) -> None:
         raise UsageError(f"{said}: times (in ms) and the multiplier must be whole numbers above 0.")
 
 
-def default_config(known: Collection[str]) -> dict[str, Any]:
-    """Return the configuration that a broker that knows these fields gives to a new group."""
-    return {name: field.default for name, field in FIELDS.items() if name in known}
+def default_config(known: Collection[str], table: FieldTable = GROUP) -> dict[str, Any]:
+    """Return the default configuration, for a broker that knows these fields."""
+    return {name: field.default for name, field in table.fields.items() if name in known}
 
 
 def changed(before: Mapping[str, Any], changes: ConfigChanges) -> dict[str, Any]:
@@ -171,10 +206,20 @@ def request_body(group: str, before: Mapping[str, Any] | None, target: Mapping[s
     and a name without a sign is refused (AttributeUtil.alterCurrentAttributes).
     """
     body = {"groupName": group, **{name: value for name, value in target.items() if name != ATTRIBUTES}}
+    steps = attribute_steps(before, target)
+    return {**body, ATTRIBUTES: steps} if steps else body
+
+
+def attribute_steps(before: Mapping[str, Any] | None, target: Mapping[str, Any]) -> dict[str, str]:
+    """Return the attributes to change, with the value of each: +name to set it, -name to remove it."""
     had, gets = (before or {}).get(ATTRIBUTES) or {}, target.get(ATTRIBUTES) or {}
     steps = {f"-{name}": "" for name in had if name not in gets}
-    steps |= {f"+{name}": value for name, value in gets.items() if had.get(name) != value}
-    return {**body, ATTRIBUTES: steps} if steps else body
+    return steps | {f"+{name}": value for name, value in gets.items() if had.get(name) != value}
+
+
+def with_permission(config: Mapping[str, Any], perm: int) -> dict[str, Any]:
+    """Return a topic's TopicConfig fields with this permission (PermName bits)."""
+    return {**config, PERM: perm}
 
 
 def differing_names(*configs: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -185,7 +230,7 @@ def differing_names(*configs: Mapping[str, Any] | None) -> tuple[str, ...]:
     there = [config for config in configs if config is not None]
     if len(there) < len(configs):
         there.append({})
-    names = {name for config in there for name in config}
+    names = {name for config in there for name in config} - {TOPIC_NAME}
     return tuple(sorted(name for name in names if any(_value(each, name) != _value(there[0], name) for each in there)))
 
 
@@ -201,7 +246,7 @@ def holds(target: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> 
 
 def _value(config: Mapping[str, Any], name: str) -> Any:
     value = config.get(name)
-    return FIELDS[name].default if value is None and name in FIELDS else value
+    return _ALL_FIELDS[name].default if value is None and name in _ALL_FIELDS else value
 
 
 def setting_words(config: Mapping[str, Any], names: Collection[str]) -> list[str]:

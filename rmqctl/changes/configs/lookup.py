@@ -1,4 +1,4 @@
-"""A group as a change of its configuration finds it: what each master has, and its members."""
+"""A group or a topic as a change of its configuration finds it: what each master has, and the group's members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from msgspec import Struct
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.groups.config import read_configs
 from rmqctl.admin.groups.members import fetch_connections, find_proxies
-from rmqctl.admin.results import all_failed, ask_all, not_found
+from rmqctl.admin.results import all_failed, ask_all, ask_any, not_found
+from rmqctl.admin.topics.config import read_topic
 from rmqctl.changes.plan_parts import cluster_label, new_id, unseen_config
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_group_table
@@ -18,7 +19,7 @@ from rmqctl.errors import NotAuthorisedError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState
 from rmqctl.model.names import RETRY_PREFIX, dead_letter_topic
-from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route, Subject
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, Result
@@ -31,25 +32,30 @@ from rmqctl.text.words import counted, listed
 class FoundConfig(Struct, frozen=True):
     """What was found. `brokers` are the requested ones that answered, by name; `others` are the rest of the cluster.
 
-    `configs` are their configurations, by broker; a broker without one is not in it. `tables` are the configurations of
-    all groups by broker and group, and `offsets` are the group's offsets at these brokers; a dead-letter topic has
-    neither. `keeping` are brokers with entries of the group, even if only entries without an offset. `members` are the
+    `configs` are their configurations, by broker; a broker without one is not in it. The rest is for groups only.
+    `tables` are the configurations of all groups by broker and group, and `offsets` are the group's offsets at these
+    brokers. `keeping` are brokers with entries of the group, even if only entries without an offset. `members` are the
     client ids by broker, for brokers with members; `unseen` says why there may be more at the requested brokers.
     """
 
-    group: str
+    subject: Subject
     cluster: str
     brokers: Mapping[str, BrokerData]
     others: tuple[str, ...]
     configs: Mapping[str, Mapping[str, Any]]
-    tables: Mapping[str, Mapping[str, GroupConfig]]
-    offsets: Mapping[MessageQueue, int]
-    keeping: frozenset[str]
-    members: Mapping[str, tuple[str, ...]]
-    unseen: Unknown | None
-    consume_type: str | None
-    message_model: str | None
     failures: tuple[Failure, ...]
+    tables: Mapping[str, Mapping[str, GroupConfig]] = {}
+    offsets: Mapping[MessageQueue, int] = {}
+    keeping: frozenset[str] = frozenset()
+    members: Mapping[str, tuple[str, ...]] = {}
+    unseen: Unknown | None = Unknown.NOT_REPORTED
+    consume_type: str | None = None
+    message_model: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self.subject.group
 
     @property
     def state(self) -> GroupState:
@@ -113,7 +119,7 @@ async def find_config(
         proxies, _ = await find_proxies(client, [every[name] for name in connections.ok])
         unseen = unseen_reason(unreported, proxies)
     return FoundConfig(
-        group=group,
+        subject=Subject(group),
         cluster=cluster_label(cluster.brokers, client.name_servers),
         brokers={name: chosen[name] for name in readable},
         others=tuple(sorted(set(every) - set(chosen))),
@@ -130,6 +136,30 @@ async def find_config(
             *(Failure(name, "stored offsets", error) for name, error in offsets.failed.items()),
             *(Failure(name, "members", error) for name, error in refused.items()),
         ),
+    )
+
+
+async def find_topic(
+    client: Client, subject: Subject, topic: str, broker_names: Collection[str] = (), *, seen_ms: int | None = None
+) -> FoundConfig:
+    """Read the configuration of a topic from the masters of these brokers; of all if none is named.
+
+    `subject` is the topic, or the group whose own topic it is. `configs` has TopicConfig's fields. `seen_ms` is when
+    these brokers existed, as for find_config.
+
+    Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
+    """
+    cluster = await fetch_cluster(client)
+    every = {broker.broker_name: broker for broker in cluster.brokers}
+    chosen = choose_brokers(every, broker_names, client.name_server_views.silent, seen_ms=seen_ms)
+    answers = await ask_any(chosen, lambda name: read_topic(client, chosen[name], topic))
+    return FoundConfig(
+        subject=subject,
+        cluster=cluster_label(cluster.brokers, client.name_servers),
+        brokers={name: chosen[name] for name in answers.ok},
+        others=tuple(sorted(set(every) - set(chosen))),
+        configs={name: fields for name, fields in answers.ok.items() if fields is not None},
+        failures=tuple(Failure(name, "topic", error) for name, error in sorted(answers.failed.items())),
     )
 
 
@@ -179,7 +209,7 @@ def new_config_plan(
     items: Iterable[PlanItem] = (), consequences: Iterable[Consequence] = (), *, asked: str, reason: str | None,
     route: Route = Route.GROUP_CONFIG, takes_offsets: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the plan of these items, for a group as it was found, with one item per broker that was not read."""
+    """Return the plan of these items, for what was found, with one item per broker that was not read."""
     now_ms, configs, items = client.clock.now_ms(), tuple(configs), tuple(items)
     names = {item.broker_name for item in configs} | {item.mq.broker_name for item in items}
     return Plan(
@@ -189,6 +219,7 @@ def new_config_plan(
         cluster=found.cluster,
         brokers={name: found.brokers[name].master_address or "" for name in sorted(names)},
         group=found.group,
+        topic=found.subject.topic,
         route=route,
         asked=asked,
         reason=reason,
@@ -215,5 +246,6 @@ def _unseen_configs(found: FoundConfig) -> Iterator[ConfigItem]:
 def _not_read(found: FoundConfig) -> Iterator[Consequence]:
     names = sorted({failure.broker_name or "" for failure in found.failures})
     if names:
-        text = f"{listed(names)} could not be read: nothing will be changed there, and members there are unknown."
+        members = ", and members there are unknown" if found.subject.topic is None else ""
+        text = f"{listed(names)} could not be read: nothing will be changed there{members}."
         yield Consequence("NOT_READ", text)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.changes.groups.rules.fields import differing_names, is_config_seen, setting_words
+from rmqctl.changes.configs.rules.fields import differing_names, is_config_seen, setting_words
 from rmqctl.changes.plan_parts import stale
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Plan
 
-from .config_access import access_of
-from .config_lookup import FoundConfig
+from .access import access_of
+from .lookup import FoundConfig
 
 
 async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> FoundConfig:

@@ -1,0 +1,139 @@
+"""The configurations that a plan can change, of groups and of topics, read and written alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from rmqctl.admin.groups.config import delete_group, read_configs, write_config
+from rmqctl.admin.groups.members import fetch_connections
+from rmqctl.admin.topics.config import delete_topic, read_topic, write_topic
+from rmqctl.changes.configs.rules.fields import attribute_steps, request_body, with_permission
+from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_group_table
+from rmqctl.errors import NotFoundError
+from rmqctl.model.names import dead_letter_topic
+from rmqctl.model.plan import Plan, Route, Subject
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem
+from rmqctl.model.route import BrokerData
+
+from .lookup import FoundConfig, find_config, find_topic
+
+
+class BrokerConfig(Struct, frozen=True):
+    """What one broker has. `fields`: None without a configuration. `offsets` are those of a group.
+
+    `why_back` is why a configuration that was just deleted is not gone for good; empty if it is.
+    """
+
+    fields: Mapping[str, Any] | None
+    offsets: Mapping[MessageQueue, int] = {}
+    why_back: str = ""
+
+
+class ConfigAccess(Protocol):
+    """One configuration; each broker has its own copy."""
+
+    @property
+    def what(self) -> str:
+        """The words for it, as in "broker-a had ..."."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that it is of; its route follows the change. None for a group."""
+
+    async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
+        """Read it from these brokers, which existed at `seen_ms`. Raises their error when none of them answers."""
+
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
+        """Read it from one broker's master."""
+
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
+        """Replace `before` by `target` at a master. May reach the broker twice, which does no harm."""
+
+    async def delete(self, client: Client, broker: BrokerData, item: ConfigReceiptItem | None) -> None:
+        """Delete it at a master; `item` is its configuration, None if only a group's offsets are left there."""
+
+
+class _GroupAccess(Struct, frozen=True):
+    group: str
+    takes_offsets: bool
+
+    @property
+    def topic(self) -> None:
+        return None
+
+    @property
+    def what(self) -> str:
+        return "the group configured"
+
+    async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
+        return await find_config(client, self.group, broker_names, seen_ms=seen_ms)
+
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
+        table, stored, connected = await asyncio.gather(
+            read_configs(client, broker),
+            fetch_group_table(client, broker, self.group),
+            fetch_connections(client, broker, self.group),
+        )
+        config = table.get(self.group)
+        fields = None if config is None else config.fields
+        why_back = ""
+        if connected is not None:
+            why_back = "a member joined meanwhile, and will bring it back"
+        elif stored.is_kept and self.takes_offsets:
+            why_back = "the broker still has entries of its offsets"
+        return BrokerConfig(fields, stored.offsets, why_back)
+
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
+        await write_config(client, broker, request_body(self.group, item.before, item.target or {}))
+
+    async def delete(self, client: Client, broker: BrokerData, _: ConfigReceiptItem | None) -> None:
+        await delete_group(client, broker, self.group, with_offsets=self.takes_offsets)
+
+
+class _TopicAccess(Struct, frozen=True):
+    subject: Subject
+    topic: str
+    deleted_at: frozenset[str]
+
+    @property
+    def what(self) -> str:
+        return f"topic {self.topic}"
+
+    async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
+        return await find_topic(client, self.subject, self.topic, broker_names, seen_ms=seen_ms)
+
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
+        return BrokerConfig(await read_topic(client, broker, self.topic))
+
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
+        target = item.target or {}
+        await write_topic(client, broker, target, attribute_steps(item.before, target))
+
+    async def delete(self, client: Client, broker: BrokerData, item: ConfigReceiptItem | None) -> None:
+        if item is not None and item.before is not None and await self._is_kept_elsewhere(client):
+            # A broker registers a permission, but not a deletion: while other brokers keep the topic, its route stays,
+            # and producers would send to this broker, too, and make it create the topic again.
+            await write_topic(client, broker, with_permission(item.before, 0), {})
+        await delete_topic(client, broker, self.topic)
+
+    async def _is_kept_elsewhere(self, client: Client) -> bool:
+        """Return whether a broker that this change does not delete the topic from offers it."""
+        try:
+            route = await client.route(self.topic)
+        except NotFoundError:
+            return False
+        return any(data.perm and data.broker_name not in self.deleted_at for data in route.queue_data)
+
+
+def access_of(plan: Plan) -> ConfigAccess:
+    """Return the access to the configuration that a plan changes."""
+    if plan.route is not Route.TOPIC_CONFIG:
+        return _GroupAccess(plan.group, plan.takes_offsets)
+    deleted_at = frozenset(item.broker_name for item in plan.configs if item.target is None and item.before is not None)
+    return _TopicAccess(plan.subject, plan.topic or dead_letter_topic(plan.group), deleted_at)

@@ -1,0 +1,1 @@
+"""Decisions about the fields of configurations."""
