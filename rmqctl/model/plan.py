@@ -102,6 +102,11 @@ class Subject(Struct, frozen=True):
         """The name of the group or topic."""
         return self.group if self.topic is None else self.topic
 
+    @property
+    def title(self) -> str:
+        """Kind and name, for the beginning of a sentence."""
+        return f"{self.kind.capitalize()} {self.name}"
+
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
@@ -221,6 +226,11 @@ class ConfigItem(Struct, frozen=True):
     note: str = ""
     route: Route = Route.GROUP_CONFIG
     awaits: AwaitedWrite | None = None
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether a configuration is deleted."""
+        return self.before is not None and self.target is None
 
 
 class Consequence(Struct, frozen=True):

@@ -92,6 +92,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     return report
 
 
+@pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the commands of a test a state folder, and so a journal, of its own."""
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+
+
 @pytest.fixture(scope="session", params=RELEASES)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a cluster of two brokers; its logs stay in .real-logs/ when a test failed."""

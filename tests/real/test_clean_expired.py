@@ -33,9 +33,7 @@ _BROKER = "broker-a"
 _QUICK = ("--older-than", "3s", "--for", "4s", "--delay-level", "1")
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _clean(rmqctl: Rmqctl, group: str, *words: str) -> Result:

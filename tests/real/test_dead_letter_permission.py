@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +18,7 @@ GROUP = "ClosedDeadLetters"
 TOPIC = f"%DLQ%{GROUP}"
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _create(cluster: Cluster, broker_name: str, perm: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,7 @@ from .harness.rmqctl import Rmqctl
 _COUNT, _KILLS = 3_000, 5
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _make_dead(cluster: Cluster, name: str, topic: str, group: str, count: int) -> None:

@@ -8,7 +8,6 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +22,7 @@ from .harness.replay_kills import ledger_of, start_replay, stored_count
 from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.small_disk import SmallDiskCluster, missing_namespaces
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _ended(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:

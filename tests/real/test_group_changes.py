@@ -16,18 +16,7 @@ from .harness.rmqctl import Rmqctl
 _QUIET_S = 3.0
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
-
-
-def _changed(rmqctl: Rmqctl, *words: str) -> dict[str, Any]:
-    """Run a change that must be confirmed everywhere; return its receipt."""
-    result = rmqctl(*words, "--yes", "-o", "json")
-    assert result.exit_code == 0, result.stderr or result.stdout
-    receipt: dict[str, Any] = result.document
-    assert {item["result"] for item in receipt["items"]} == {"CONFIRMED"}
-    return receipt
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _settings(rmqctl: Rmqctl, group: str) -> dict[str, dict[str, Any]]:
@@ -49,7 +38,7 @@ def test_a_group_at_work_is_changed_and_goes_on(cluster: Cluster, rmqctl: Rmqctl
     cluster.java.produce("ChangeOnline", 20)
     cluster.java.wait_consumed("change-online", 20)
     before = _settings(rmqctl, "ChangeOnlineGroup")
-    receipt = _changed(rmqctl, "group", "update", "ChangeOnlineGroup", "--retries", "3")
+    receipt = rmqctl.change("group", "update", "ChangeOnlineGroup", "--retries", "3")
     assert {name: {**each, "retryMaxTimes": 3} for name, each in before.items()} == _settings(
         rmqctl, "ChangeOnlineGroup"
     )
@@ -78,7 +67,7 @@ def test_a_broadcasting_group_still_broadcasts(cluster: Cluster, rmqctl: Rmqctl)
     cluster.java.consume("change-broadcast", group, topic, broadcast=1)
     cluster.java.produce(topic, 10)
     cluster.java.wait_consumed("change-broadcast", 10)
-    _changed(rmqctl, "group", "update", group, "--retries", "3", "--retry-queues", "2")
+    rmqctl.change("group", "update", group, "--retries", "3", "--retry-queues", "2")
     cluster.java.produce(topic, 10)
     cluster.java.wait_consumed("change-broadcast", 20)
 
@@ -91,7 +80,7 @@ def test_a_broadcasting_group_still_broadcasts(cluster: Cluster, rmqctl: Rmqctl)
     assert stopped_at < 30, "mqadmin is known to take the right to broadcast away"
     plan = rmqctl("group", "update", group, "--no-broadcast", "--retries", "4", "--dry-run")
     assert "BROKER" in plan.stdout
-    _changed(rmqctl, "group", "update", group, "--broadcast")
+    rmqctl.change("group", "update", group, "--broadcast")
     cluster.java.wait_consumed("change-broadcast", 30)
     cluster.java.stop("change-broadcast")
 
@@ -102,7 +91,7 @@ def test_a_group_stands_still_and_goes_on(cluster: Cluster, rmqctl: Rmqctl) -> N
     cluster.java.consume("change-still", group, topic)
     cluster.java.produce(topic, 10)
     cluster.java.wait_consumed("change-still", 10)
-    receipt = _changed(rmqctl, "group", "update", group, "--no-consume")
+    receipt = rmqctl.change("group", "update", group, "--no-consume")
     cluster.java.produce(topic, 10)
     time.sleep(_QUIET_S)
     assert _consumed(cluster, "change-still") == 10
@@ -114,14 +103,14 @@ def test_a_group_stands_still_and_goes_on(cluster: Cluster, rmqctl: Rmqctl) -> N
 def test_a_new_group_is_what_brokers_would_make(cluster: Cluster, rmqctl: Rmqctl) -> None:
     """What the plan says of every field is what the broker then shows, and what it gives a client's group."""
     cluster.create_topic("ChangeNew", queue_count=1)
-    receipt = _changed(rmqctl, "group", "create", "ChangeNewGroup")
+    receipt = rmqctl.change("group", "create", "ChangeNewGroup")
     assert [item["target"] for item in receipt["items"]] == [item["after"] for item in receipt["items"]]
     cluster.java.consume("change-new", "ChangeNewOther", "ChangeNew")
     wait_until(lambda: rmqctl("group", "config", "ChangeNewOther").exit_code == 0, "the client's group")
     wait_until(lambda: all(_settings(rmqctl, "ChangeNewOther").values()), "it at both brokers")
     assert _settings(rmqctl, "ChangeNewOther") == _settings(rmqctl, "ChangeNewGroup")
     cluster.java.stop("change-new")
-    _changed(rmqctl, "group", "create", "ChangeNewThird", "--from", "ChangeNewGroup", "--retry-queues", "3")
+    rmqctl.change("group", "create", "ChangeNewThird", "--from", "ChangeNewGroup", "--retry-queues", "3")
     assert {each["retryQueueNums"] for each in _settings(rmqctl, "ChangeNewThird").values()} == {3}
     again = rmqctl("group", "create", "ChangeNewGroup", "--yes")
     assert (again.exit_code, again.stdout) == (0, "")
@@ -137,8 +126,8 @@ def test_a_new_group_can_be_sent_somewhere_before_its_first_start(cluster: Clust
     topic, group = "ChangeFirst", "ChangeFirstGroup"
     cluster.create_topic(topic, queue_count=1, brokers=("broker-a",))
     cluster.java.produce(topic, 10)
-    _changed(rmqctl, "group", "create", group, "--retries", "5")
-    _changed(rmqctl, "offset", "reset", group, "--topic", topic, "--to-offset", "4")
+    rmqctl.change("group", "create", group, "--retries", "5")
+    rmqctl.change("offset", "reset", group, "--topic", topic, "--to-offset", "4")
     cluster.java.consume("change-first", group, topic, collect=1)
     cluster.java.wait_consumed("change-first", 6)
     time.sleep(0.5)
@@ -151,20 +140,20 @@ def test_a_new_group_can_be_sent_somewhere_before_its_first_start(cluster: Clust
 @pytest.mark.since_5
 def test_attributes_are_set_and_kept_and_taken_away(cluster: Cluster, rmqctl: Rmqctl) -> None:
     group = "ChangeAttributes"
-    _changed(rmqctl, "group", "create", group, "--set", "+priority.factor=10")
-    _changed(rmqctl, "group", "update", group, "--retries", "3")
+    rmqctl.change("group", "create", group, "--set", "+priority.factor=10")
+    rmqctl.change("group", "update", group, "--retries", "3")
     assert {each["attributes"]["priority.factor"] for each in _settings(rmqctl, group).values()} == {"10"}
     wrong = rmqctl("group", "update", group, "--set", "+priority.factor=1000", "--yes", "-o", "json")
     assert wrong.exit_code == 1
     assert {item["result"] for item in wrong.document["items"]} == {"UNCHANGED"}
     assert "not in range" in wrong.document["items"][0]["note"]
-    receipt = _changed(rmqctl, "group", "update", group, "--set", "-priority.factor", "--set", "retryQueueNums=2")
+    receipt = rmqctl.change("group", "update", group, "--set", "-priority.factor", "--set", "retryQueueNums=2")
     assert {str(each["attributes"]) for each in _settings(rmqctl, group).values()} == {"{}"}
     assert rmqctl("offset", "undo", receipt["id"], "--yes").exit_code == 0
     for each in _settings(rmqctl, group).values():
         assert (each["attributes"], each["retryQueueNums"]) == ({"priority.factor": "10"}, 1)
     policy = '{"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":1000,"max":60000,"multiplier":3}}'
-    _changed(rmqctl, "group", "update", group, "--set", f"groupRetryPolicy={policy}")
+    rmqctl.change("group", "update", group, "--set", f"groupRetryPolicy={policy}")
 
 
 def test_a_retry_topic_is_not_made_wider(cluster: Cluster, rmqctl: Rmqctl) -> None:
@@ -175,7 +164,7 @@ def test_a_retry_topic_is_not_made_wider(cluster: Cluster, rmqctl: Rmqctl) -> No
     cluster.wait_for_route(f"%RETRY%{group}", 1)
     plan = rmqctl("group", "update", group, "--retry-queues", "8", "--dry-run", "-o", "json").document
     assert "RETRY_TOPIC_NARROW" in [each["code"] for each in plan["consequences"]]
-    _changed(rmqctl, "group", "update", group, "--retry-queues", "8")
+    rmqctl.change("group", "update", group, "--retry-queues", "8")
     cluster.java.produce(topic, 24, prefix="bad")
     cluster.java.wait_started("change-narrow", 24)
     time.sleep(13)  # the first retry comes after 10 s
@@ -194,7 +183,7 @@ def test_a_group_with_members_does_not_go(cluster: Cluster, rmqctl: Rmqctl) -> N
     assert refused.exit_code == 1
     assert client_id in refused.stderr
     cluster.java.stop("change-end")
-    _changed(rmqctl, "group", "update", group, "--retries", "7")
+    rmqctl.change("group", "update", group, "--retries", "7")
     stored = _stored(rmqctl, group, topic)
     assert sum(filter(None, stored.values())) == 10
 
@@ -203,7 +192,7 @@ def test_a_group_with_members_does_not_go(cluster: Cluster, rmqctl: Rmqctl) -> N
         assert (refused.exit_code, "--with-offsets" in refused.stderr) == (1, True)
         assert {each["retryMaxTimes"] for each in _settings(rmqctl, group).values()} == {7}
     else:
-        kept = _changed(rmqctl, "group", "delete", group)
+        kept = rmqctl.change("group", "delete", group)
         assert {each["code"] for each in rmqctl(*_LEFT, group, *_DRY).document["consequences"]} >= {
             "OFFSETS_GO",
             "TOPICS_STAY",
@@ -211,7 +200,7 @@ def test_a_group_with_members_does_not_go(cluster: Cluster, rmqctl: Rmqctl) -> N
         assert _stored(rmqctl, group, topic) == stored
         assert rmqctl("offset", "undo", kept["id"], "--yes").exit_code == 0
 
-    gone = _changed(rmqctl, "group", "delete", group, "--with-offsets")
+    gone = rmqctl.change("group", "delete", group, "--with-offsets")
     assert rmqctl("group", "config", group).exit_code == 5
     back = rmqctl("offset", "undo", gone["id"], "--yes", "-o", "json")
     assert back.exit_code == 0, back.stderr or back.stdout
@@ -242,14 +231,14 @@ def test_offsets_that_are_left_of_a_group_go(cluster: Cluster, rmqctl: Rmqctl) -
     # 5.5 has made the group again, with the defaults.
     assert left.exit_code == (1 if cluster.version == RELEASES[-1] else 5)
     assert "--with-offsets" in left.stderr
-    receipt = _changed(rmqctl, "group", "delete", group, "--with-offsets")
+    receipt = rmqctl.change("group", "delete", group, "--with-offsets")
     assert topic in {item.get("topic") for item in receipt["items"]}
     assert rmqctl("offset", "show", group).exit_code == 5
 
 
 def test_what_has_changed_since_a_plan_is_drift(cluster: Cluster, rmqctl: Rmqctl, tmp_path: Path) -> None:
     group, path = "ChangeDrift", tmp_path / "plan.json"
-    _changed(rmqctl, "group", "create", group)
+    rmqctl.change("group", "create", group)
     assert rmqctl("group", "update", group, "--retries", "3", "--plan", str(path)).exit_code == 0
     cluster.java.mqadmin("updateSubGroup", "-b", cluster.addresses["broker-b"], "-g", group, "-r", "9")
     stale = rmqctl("apply", str(path), "--yes")

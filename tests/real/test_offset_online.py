@@ -21,9 +21,7 @@ _BROKER = "broker-a"
 _QUEUES = (f"{_BROKER}:0", f"{_BROKER}:1")
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _reset(rmqctl: Rmqctl, group: str, *words: str, limit_s: float = 60) -> Result:

@@ -21,9 +21,7 @@ from .harness.workbench import READ_AGAIN_COUNT
 _BROKER = "broker-a"
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _reset(rmqctl: Rmqctl, group: str, topic: str, *words: str, code: int = 0) -> dict[str, Any]:

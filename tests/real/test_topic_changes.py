@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,19 +12,7 @@ from .harness.cluster import Cluster
 from .harness.queue_tables import wait_until
 from .harness.rmqctl import Rmqctl
 
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
-
-
-def _changed(rmqctl: Rmqctl, *words: str) -> dict[str, Any]:
-    """Run a change that must be confirmed everywhere; return its receipt."""
-    result = rmqctl(*words, "--yes", "-o", "json")
-    assert result.exit_code == 0, result.stderr or result.stdout
-    receipt: dict[str, Any] = result.document
-    assert {item["result"] for item in receipt["items"]} == {"CONFIRMED"}
-    return receipt
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _codes(rmqctl: Rmqctl, *words: str) -> dict[str, str]:
@@ -46,18 +32,18 @@ def _mqadmin_route(cluster: Cluster, topic: str) -> dict[str, tuple[int, int, in
 def test_java_uses_a_topic_that_was_created_and_changed(cluster: Cluster, rmqctl: Rmqctl) -> None:
     topic = "TopicMade"
     more = ("--type", "NORMAL") if cluster.version.startswith("5") else ()
-    made = _changed(rmqctl, "topic", "create", topic, "--queues", "2", *more)
+    made = rmqctl.change("topic", "create", topic, "--queues", "2", *more)
     assert _mqadmin_route(cluster, topic) == {"broker-a": (2, 2, 6), "broker-b": (2, 2, 6)}
     cluster.java.consume("made", "TopicMadeGroup", topic, collect=1)
     cluster.java.produce(topic, 20)
     cluster.java.wait_consumed("made", 20)
 
-    closed = _changed(rmqctl, "topic", "update", topic, "--perm", "r", "--queues", "3", "--broker", "broker-a")
+    closed = rmqctl.change("topic", "update", topic, "--perm", "r", "--queues", "3", "--broker", "broker-a")
     assert _mqadmin_route(cluster, topic) == {"broker-a": (3, 3, 4), "broker-b": (2, 2, 6)}
     sent = cluster.java.mqadmin("sendMessage", "-t", topic, "-p", "hello")  # a new producer, with a new route
     assert "broker-b" in sent
     assert "broker-a" not in sent
-    _changed(rmqctl, "offset", "undo", closed["id"])
+    rmqctl.change("offset", "undo", closed["id"])
     assert _mqadmin_route(cluster, topic) == {"broker-a": (2, 2, 6), "broker-b": (2, 2, 6)}
     cluster.java.produce(topic, 20, queue="broker-a:1")
     cluster.java.wait_consumed("made", 41)
@@ -65,7 +51,7 @@ def test_java_uses_a_topic_that_was_created_and_changed(cluster: Cluster, rmqctl
 
     codes = _codes(rmqctl, "offset", "undo", made["id"])
     assert codes["MESSAGES_DELETED"].startswith("41 messages are deleted at broker-a, broker-b.")
-    _changed(rmqctl, "offset", "undo", made["id"])
+    rmqctl.change("offset", "undo", made["id"])
     assert _mqadmin_route(cluster, topic) == {}
     assert topic not in cluster.java.mqadmin("topicList").split()
 
@@ -89,43 +75,31 @@ def test_a_deletion_names_what_java_has_not_read(cluster: Cluster, rmqctl: Rmqct
     assert ("OFFSETS_GO" in codes, "OFFSETS_STAY" in codes) == (is_5, not is_5)
 
     # On one broker: no client uses what the route still lists there.
-    part = _changed(rmqctl, "topic", "delete", topic, "--broker", "broker-b")
+    part = rmqctl.change("topic", "delete", topic, "--broker", "broker-b")
     assert _mqadmin_route(cluster, topic) == {"broker-a": (2, 2, 6), "broker-b": (2, 2, 0)}
-    _changed(rmqctl, "offset", "undo", part["id"])
+    rmqctl.change("offset", "undo", part["id"])
     assert _mqadmin_route(cluster, topic) == {"broker-a": (2, 2, 6), "broker-b": (2, 2, 6)}
 
-    whole = _changed(rmqctl, "topic", "delete", topic)
+    whole = rmqctl.change("topic", "delete", topic)
     assert _mqadmin_route(cluster, topic) == {}
     codes = _codes(rmqctl, "offset", "undo", whole["id"])
     assert ("EMPTY" in codes, "OFFSETS_THERE" in codes) == (True, not is_5)
-    _changed(rmqctl, "offset", "undo", whole["id"])
+    rmqctl.change("offset", "undo", whole["id"])
     assert _mqadmin_route(cluster, topic) == {"broker-a": (2, 2, 6), "broker-b": (2, 2, 6)}
+
+
+def _create(topic: str, count: str) -> tuple[str, ...]:
+    return ("topic", "create", topic, "--queues", count, "--yes")
 
 
 def test_two_at_once_make_one_topic(cluster: Cluster, rmqctl: Rmqctl) -> None:
     """One of two writers wins, the other is refused, finds it done, or finds that its plan is out of date."""
     topic = "TopicRace"
-    results = _both(rmqctl, ("topic", "create", topic, "--queues", "2"), ("topic", "create", topic, "--queues", "4"))
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(lambda count: rmqctl(*_create(topic, count)).exit_code, ("2", "4")))
     assert 0 in results
     assert set(results) <= {0, 1, 7}
     assert results.count(0) == 1
     sizes = set(_mqadmin_route(cluster, topic).values())
     assert len(sizes) == 1
-    _changed(rmqctl, "topic", "delete", topic)
-
-
-def _both(rmqctl: Rmqctl, *commands: tuple[str, ...]) -> list[int]:
-    """Run commands at the same time; return their exit codes."""
-    import os
-    import sys
-
-    env = {**os.environ, "NAMESRV_ADDR": rmqctl.namesrv, "RMQCTL_CACHE": os.devnull, "RMQCTL_MEMORY": "0"}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "rmqctl", *words, "--yes"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for words in commands
-    ]
-    for each in running:
-        each.communicate(timeout=120)
-    return [each.returncode for each in running]
+    rmqctl.change("topic", "delete", topic)

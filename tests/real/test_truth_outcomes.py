@@ -38,9 +38,7 @@ _BROKER = "broker-a"
 _LATE_S, _TOO_LATE_S = 4.0, 21.0
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 @contextmanager

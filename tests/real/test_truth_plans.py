@@ -18,9 +18,7 @@ from .harness.rmqctl import Rmqctl
 _BROKER = "broker-a"
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def _has_stored(rmqctl: Rmqctl, group: str, topic: str, offset: int) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from msgspec import Struct
+
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import NoBrokerError, RmqctlError
@@ -66,6 +70,19 @@ async def fetch_settings(client: Client, broker: BrokerData) -> dict[str, str]:
     """Return a broker's configuration from its master or a slave. Raises the errors of Client.ask_broker()."""
     answer = await client.ask_broker(broker, headers.get_broker_config())
     return bodies.decode_properties_text(answer.command.body)
+
+
+class MasterSettings(Struct, frozen=True):
+    """A master's release (MQVersion), and its configuration."""
+
+    version: int
+    values: Mapping[str, str]
+
+
+async def read_settings(client: Client, broker: BrokerData) -> MasterSettings:
+    """Return the configuration of a broker's master, for a change. Raises the errors of Client.ask()."""
+    answer = await client.ask(client.require_master(broker), headers.get_broker_config())
+    return MasterSettings(answer.version, bodies.decode_properties_text(answer.body))
 
 
 async def settings_once(client: Client, broker: BrokerData) -> dict[str, str]:

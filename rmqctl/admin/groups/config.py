@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers.cluster import fetch_cluster
+from rmqctl.admin.brokers.cluster import fetch_cluster, read_settings
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import slave_failures
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.route import BrokerData
-from rmqctl.protocol import bodies, group_bodies, headers, writes
+from rmqctl.protocol import group_bodies, headers, writes
 from rmqctl.protocol.versions import V5_5_0
 
 from .names import require_group
@@ -41,10 +41,8 @@ async def recreates_deleted_groups(client: Client, broker: BrokerData) -> bool:
     5.5.0 does: it then checks whether the group consumes lite topics, and the check creates it, unless
     autoCreateSubscriptionGroup is off. Source: AdminBrokerProcessor.deleteSubscriptionGroup, LiteMetadataUtil.
     """
-    answer = await client.ask(client.require_master(broker), headers.get_broker_config())
-    if answer.version < V5_5_0:
-        return False
-    return bodies.decode_properties_text(answer.body).get("autoCreateSubscriptionGroup") != "false"
+    settings = await read_settings(client, broker)
+    return settings.version >= V5_5_0 and settings.values.get("autoCreateSubscriptionGroup") != "false"
 
 
 class GroupConfigs(Struct, frozen=True):

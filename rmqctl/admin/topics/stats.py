@@ -33,6 +33,12 @@ async def fetch_queue_offsets(client: Client, broker: BrokerData, topic: str) ->
     return {} if body is None else _queues(body)
 
 
+async def fetch_topic_groups(client: Client, broker: BrokerData, topic: str) -> tuple[str, ...]:
+    """Return the groups that consume a topic on a broker: connected, or with a stored offset."""
+    answer = await client.ask_broker(broker, headers.get_topic_groups(topic))
+    return bodies.decode_group_names(answer.command.body)
+
+
 async def _ask(client: Client, broker: BrokerData, topic: str) -> bytes | None:
     """Return the body of the answer, None when the broker does not have the topic."""
     try:

@@ -20,7 +20,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, QueueData, TopicRoute
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig, TopicFinding
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import headers
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.lite_topics import bound_topic, is_parent
 from rmqctl.rules.topics import compare_with_route, config_findings
@@ -28,7 +28,7 @@ from rmqctl.text.names import closest
 
 from .config import fetch_topic_config
 from .queues import find_route
-from .stats import TopicStats, fetch_topic_stats
+from .stats import TopicStats, fetch_topic_groups, fetch_topic_stats
 
 
 class QueueStatus(Struct, frozen=True):
@@ -161,12 +161,12 @@ async def _not_found(client: Client, topic: str, answers: Answers[BrokerData, _R
 
 
 async def _ask_broker(client: Client, broker: BrokerData, topic: str) -> _Report | None:
-    stats, config, groups_answer = await asyncio.gather(
+    stats, config, groups = await asyncio.gather(
         fetch_topic_stats(client, broker, topic),
         fetch_topic_config(client, broker, topic),
-        client.ask_broker(broker, headers.get_topic_groups(topic)),
+        fetch_topic_groups(client, broker, topic),
     )
-    return None if stats is None else _Report(stats, config, bodies.decode_group_names(groups_answer.command.body))
+    return None if stats is None else _Report(stats, config, groups)
 
 
 async def _fetch_earliest(

@@ -11,10 +11,10 @@ from msgspec import Struct
 from rmqctl.admin.groups.config import delete_group, read_configs, write_config
 from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.topics.config import delete_topic, read_topic, write_topic
+from rmqctl.admin.topics.queues import find_route
 from rmqctl.changes.configs.rules.fields import attribute_steps, request_body, with_permission
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_group_table
-from rmqctl.errors import NotFoundError
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Plan, Route, Subject
 from rmqctl.model.queue import MessageQueue
@@ -22,6 +22,7 @@ from rmqctl.model.receipt import ConfigReceiptItem
 from rmqctl.model.route import BrokerData
 
 from .lookup import FoundConfig, find_config, find_topic
+from .topic_routes import offering_brokers
 
 
 class BrokerConfig(Struct, frozen=True):
@@ -116,24 +117,20 @@ class _TopicAccess(Struct, frozen=True):
         await write_topic(client, broker, target, attribute_steps(item.before, target))
 
     async def delete(self, client: Client, broker: BrokerData, item: ConfigReceiptItem | None) -> None:
-        if item is not None and item.before is not None and await self._is_kept_elsewhere(client):
+        if (
+            item is not None
+            and item.before is not None
+            and offering_brokers(await find_route(client, self.topic), self.deleted_at)
+        ):
             # A broker registers a permission, but not a deletion: while other brokers keep the topic, its route stays,
             # and producers would send to this broker, too, and make it create the topic again.
             await write_topic(client, broker, with_permission(item.before, 0), {})
         await delete_topic(client, broker, self.topic)
-
-    async def _is_kept_elsewhere(self, client: Client) -> bool:
-        """Return whether a broker that this change does not delete the topic from offers it."""
-        try:
-            route = await client.route(self.topic)
-        except NotFoundError:
-            return False
-        return any(data.perm and data.broker_name not in self.deleted_at for data in route.queue_data)
 
 
 def access_of(plan: Plan) -> ConfigAccess:
     """Return the access to the configuration that a plan changes."""
     if plan.route is not Route.TOPIC_CONFIG:
         return _GroupAccess(plan.group, plan.takes_offsets)
-    deleted_at = frozenset(item.broker_name for item in plan.configs if item.target is None and item.before is not None)
+    deleted_at = frozenset(item.broker_name for item in plan.configs if item.is_deletion)
     return _TopicAccess(plan.subject, plan.topic or dead_letter_topic(plan.group), deleted_at)

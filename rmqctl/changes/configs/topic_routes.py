@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from rmqctl.admin.results import ask_all
@@ -64,7 +64,13 @@ def is_gone_with(configs: _Configs, route: TopicRoute | None) -> bool:
     """Return whether a route is left over: its brokers have deleted the topic, and no other broker offers it."""
     if route is None or any(config is not None for config in configs.values()):
         return False
-    return not any(data.perm for data in route.queue_data if data.broker_name not in configs)
+    return not offering_brokers(route, configs)
+
+
+def offering_brokers(route: TopicRoute | None, apart_from: Container[str]) -> list[str]:
+    """Return the other brokers that a route offers to clients, sorted."""
+    queues = () if route is None else route.queue_data
+    return sorted(data.broker_name for data in queues if data.perm and data.broker_name not in apart_from)
 
 
 def differing_brokers(configs: _Configs, route: TopicRoute | None) -> list[str]:

@@ -13,16 +13,21 @@ from rmqctl.changes.configs.rules.fields import (
     ConfigChanges,
     changed,
     default_config,
-    differing_names,
-    is_taken_over,
-    setting_words,
+)
+from rmqctl.changes.configs.settings import (
+    Configs,
+    changed_items,
+    describe_differing,
+    describe_left_alone,
+    require_equal,
+    require_known,
 )
 from rmqctl.changes.groups.rules.effects import describe_effects
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX, require_new_name
-from rmqctl.model.plan import ConfigItem, Consequence, Operation
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
 from rmqctl.text.names import closest
 
 
@@ -49,7 +54,7 @@ async def plan_creation(client: Client, request: ConfigRequest, source: str | No
         _require_source(found, source)
     targets = {name: changed(_beginning(found, name, source), request.changes) for name in found.brokers}
     there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
-    _require_equal(request.group, there, targets)
+    require_equal(found.subject, there, targets)
     configs = [ConfigItem(name, None, target) for name, target in targets.items() if name not in there]
     consequences = [
         *(Consequence("LEFT_ALONE", f"{name} already has the group with this configuration.") for name in there),
@@ -72,15 +77,12 @@ async def plan_update(client: Client, request: ConfigRequest) -> PlanReport:
         raise _unknown(found, request.group)
     _require_fields(found, request.changes)
     targets = {name: changed(fields, request.changes) for name, fields in there.items()}
-    configs = [
-        ConfigItem(name, there[name], target)
-        for name, target in targets.items()
-        if differing_names(there[name], target)
-    ]
+    configs = changed_items(there, targets, Route.GROUP_CONFIG)
     consequences = [
-        *_left_alone(found, there, configs),
+        *describe_left_alone(there, configs),
+        *_not_configured(found, there),
         *await find_effects(client, found, configs),
-        *_differing(targets),
+        *describe_differing(targets),
     ]
     return _planned(client, found, Operation.GROUP_UPDATE, configs, consequences, request)
 
@@ -98,10 +100,7 @@ def _planned(
 def _require_fields(found: FoundConfig, changes: ConfigChanges) -> None:
     """Raise UsageError for a field that a broker would silently drop."""
     for name in found.brokers:
-        unknown = sorted(changes.names - found.known_fields(name))
-        if unknown:
-            sentence = f"{name} does not support {', '.join(unknown)}: its release is too old."
-            raise UsageError(sentence, hint="Name the brokers to change with --broker.")
+        require_known(name, changes.names - found.known_fields(name))
 
 
 def _require_source(found: FoundConfig, source: str) -> None:
@@ -127,20 +126,6 @@ def _unknown(found: FoundConfig, group: str) -> RmqctlError:
         return NotFoundError("Group", group).reworded(sentence, hint=hint)
     error = NotFoundError("Group", group, suggestions=closest(group, names - {group}))
     return not_found(error, failed_by_name(found.failures))
-
-
-def _require_equal(
-    group: str, there: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Mapping[str, Any]]
-) -> None:
-    other = {
-        name: differing_names(fields, targets[name])
-        for name, fields in there.items()
-        if not is_taken_over(targets[name], fields)
-    }
-    if other:
-        said = "; ".join(f"{name} has {', '.join(setting_words(there[name], each))}" for name, each in other.items())
-        hint = f"Change it with rmqctl group update {group}, or name brokers without the group with --broker."
-        raise RefusedError(f"Group {group} already exists with another configuration: {said}.", hint=hint)
 
 
 async def find_effects(client: Client, found: FoundConfig, configs: Collection[ConfigItem]) -> list[Consequence]:
@@ -182,19 +167,8 @@ def _forbidden_stay(found: FoundConfig, source: str | None) -> Iterator[Conseque
         yield Consequence("FORBIDDEN_NOT_COPIED", text)
 
 
-def _left_alone(
-    found: FoundConfig, there: Mapping[str, Mapping[str, Any]], configs: Collection[ConfigItem]
-) -> Iterator[Consequence]:
-    for name in sorted(there.keys() - {item.broker_name for item in configs}):
-        yield Consequence("LEFT_ALONE", f"{name} already has these values.")
+def _not_configured(found: FoundConfig, there: Configs) -> Iterator[Consequence]:
     lacking = sorted(found.brokers.keys() - there.keys())
     if lacking:
         text = f"The group is not configured at {', '.join(lacking)}, and is not created there; use group create."
         yield Consequence("NOT_CONFIGURED", text)
-
-
-def _differing(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[Consequence]:
-    names = differing_names(*targets.values())
-    if names:
-        said = "; ".join(f"{name} {', '.join(setting_words(fields, names))}" for name, fields in targets.items())
-        yield Consequence("BROKERS_DIFFER", f"The brokers still differ: {said}.")

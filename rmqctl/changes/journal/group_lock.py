@@ -54,7 +54,7 @@ def group_lock(
             path = folder / "locks" / f"{name}.lock"
             held.callback(
                 free,
-                take(path, str(operation), f"{subject.kind.capitalize()} {subject.name} is being changed by", _HINT),
+                take(path, str(operation), f"{subject.title} is being changed by", _HINT),
             )
         yield
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.admin.brokers.cluster import read_settings
 from rmqctl.admin.brokers.tables import fetch_configs
 from rmqctl.admin.offsets.group import read_group
 from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
@@ -227,8 +228,7 @@ def _filters(reading: GroupReading) -> dict[str, tuple[str, ...]]:
 
 
 async def _is_server_side(client: Client, broker: BrokerData) -> bool:
-    answer = await client.ask(client.require_master(broker), headers.get_broker_config())
-    return bodies.decode_properties_text(answer.body).get(_SERVER_SIDE) == "true"
+    return (await read_settings(client, broker)).values.get(_SERVER_SIDE) == "true"
 
 
 def _situation(group: str, progress: GroupProgress, reading: GroupReading) -> GroupSituation:

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from msgspec import Struct
-
+from rmqctl.admin.brokers.cluster import MasterSettings, read_settings
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.queues import find_route
 from rmqctl.changes.configs.lookup import FoundConfig
+from rmqctl.changes.configs.topic_routes import offering_brokers
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import pop_retry_topics
 from rmqctl.model.plan import ConfigItem, Consequence
 from rmqctl.model.route import BrokerData
 from rmqctl.model.topic import WRITE
-from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.topics import own_topics
 from rmqctl.text.words import listed
 
 from .losses import Losses, find_losses
 from .readers import read_offsets
-from .rules.effects import deleted_items, describe_own, describe_settings
+from .rules.effects import describe_own, describe_settings
 
-COMES_AGAIN = "COMES_AGAIN"
 _SHOWN = 10
-
-
-class _Settings(Struct, frozen=True):
-    """A broker's release, and the settings that matter when a topic is deleted."""
-
-    is_5: bool
-    creates_topics: bool
-    deletes_pop_retries: bool
-    name_servers: tuple[str, ...]
 
 
 async def find_effects(
@@ -42,27 +31,28 @@ async def find_effects(
 ) -> tuple[list[Consequence], tuple[Failure, ...]]:
     """Return the consequences of a change of a topic, and what could not be read for them."""
     own = own_topics(await client.cluster())
+    deleted = [item for item in items if item.is_deletion]
     losses = await find_losses(client, topic, items, found.brokers)
     consequences = [
         *describe_own(topic, own),
         *describe_settings(items),
         *losses.consequences,
-        *_readers(losses, items),
-        *await _describe_deletion(client, topic, losses, found.brokers, deleted_items(items)),
+        *_readers(losses, is_deletion=bool(deleted)),
+        *await _describe_deletion(client, topic, losses, found.brokers, deleted),
         *await _old_offsets(client, topic, found.brokers, items),
     ]
-    if items and found.others and not deleted_items(items):
+    if items and found.others and not deleted:
         consequences.append(
             Consequence("OTHER_BROKERS", f"The topic is not changed at {listed(found.others, _SHOWN)}.")
         )
     return consequences, losses.failures
 
 
-def _readers(losses: Losses, items: Sequence[ConfigItem]) -> Iterator[Consequence]:
+def _readers(losses: Losses, *, is_deletion: bool) -> Iterator[Consequence]:
     if not losses.reading:
         return
     text = f"Groups with members that read the topic: {listed(sorted(losses.reading), _SHOWN)}."
-    if deleted_items(items):
+    if is_deletion:
         text += (
             " A running member keeps its positions: if the topic is created again, it skips the first messages. "
             "Restart such members."
@@ -77,51 +67,82 @@ async def _describe_deletion(
     names = [item.broker_name for item in deleted]
     if not names:
         return []
-    answers = await ask_all(names, lambda name: _fetch_settings(client, brokers[name]))
+    answers = await ask_all(names, lambda name: read_settings(client, brokers[name]))
+    settings = answers.ok
     topics = await client.topic_names() if losses.groups else ()
-    found = [*_deletion(client, topic, losses, answers.ok, topics), *_unread_settings(sorted(answers.failed))]
-    route = await find_route(client, topic)
-    kept = sorted({data.broker_name for data in route.queue_data if data.perm} - set(names)) if route else []
-    if kept:
-        found = [each for each in found if each.code != COMES_AGAIN]
-        writable = [item.broker_name for item in deleted if item.before and item.before["perm"] & WRITE]
-        if again := sorted(name for name in writable if name not in answers.ok or answers.ok[name].creates_topics):
-            text = (
-                f"Producers use their old routes for up to 30 s: one that sends to {listed(again, _SHOWN)} meanwhile "
-                f"creates the topic there again. First stop sends (rmqctl topic update {topic} --perm r, with the "
-                "same --broker), and wait 30 s."
-            )
-            found.append(Consequence(COMES_AGAIN, text))
-        text = (
-            f"The topic is kept at {listed(kept, _SHOWN)}: its route lists {listed(names, _SHOWN)} without permissions."
-        )
-        found.append(Consequence("KEPT_ELSEWHERE", text))
-    return found
+    kept = offering_brokers(await find_route(client, topic), names)
+    return [
+        *_offsets(losses.groups, settings),
+        *_pop_retries(topic, losses.groups, settings, topics),
+        *(_kept(topic, kept, deleted, settings) if kept else _comes_again(settings)),
+        *_other_name_servers(settings, client.name_servers),
+        *_unread_settings(sorted(answers.failed)),
+    ]
 
 
-def _deletion(
-    client: Client, topic: str, losses: Losses, settings: Mapping[str, _Settings], topics: Sequence[str]
-) -> Iterator[Consequence]:
-    groups = listed(sorted(losses.groups), _SHOWN)
-    if groups and any(each.is_5 for each in settings.values()):
-        yield Consequence("OFFSETS_GO", f"Offsets of the topic are deleted as well, of {groups}.")
-    if groups and any(not each.is_5 for each in settings.values()):
+def _offsets(groups: Collection[str], settings: Mapping[str, MasterSettings]) -> Iterator[Consequence]:
+    if not groups:
+        return
+    names = listed(sorted(groups), _SHOWN)
+    if any(_is_5(each) for each in settings.values()):
+        yield Consequence("OFFSETS_GO", f"Offsets of the topic are deleted as well, of {names}.")
+    if any(not _is_5(each) for each in settings.values()):
         text = (
-            f"Offsets of the topic are kept, of {groups}: if it is created again, these groups start from them. "
+            f"Offsets of the topic are kept, of {names}: if it is created again, these groups start from them. "
             "rmqctl offset delete GROUP --topic TOPIC deletes them."
         )
         yield Consequence("OFFSETS_STAY", text)
-    retries = sorted({each for group in losses.groups for each in pop_retry_topics(group, topic)} & set(topics))
-    if retries and any(each.deletes_pop_retries for each in settings.values()):
+
+
+def _pop_retries(
+    topic: str, groups: Collection[str], settings: Mapping[str, MasterSettings], topics: Collection[str]
+) -> Iterator[Consequence]:
+    retries = sorted({each for group in groups for each in pop_retry_topics(group, topic)} & set(topics))
+    deletes = any(
+        _is_5(each) and each.values.get("clearRetryTopicWhenDeleteTopic") != "false" for each in settings.values()
+    )
+    if retries and deletes:
         text = f"Deleted as well, with their messages: the retry topics of popping clients, {listed(retries, _SHOWN)}."
         yield Consequence("RETRIES_GO", text)
-    if creating := sorted(name for name, each in settings.items() if each.creates_topics):
+
+
+def _comes_again(settings: Mapping[str, MasterSettings]) -> Iterator[Consequence]:
+    """Yield who creates a topic again that no broker is left with."""
+    creating = sorted(name for name, each in settings.items() if _creates_topics(each))
+    if creating:
         text = (
             f"The next producer that sends to the topic creates it again, with defaults, at {listed(creating, _SHOWN)} "
             "(autoCreateTopicEnable). Stop producers first."
         )
-        yield Consequence(COMES_AGAIN, text)
-    others = sorted({address for each in settings.values() for address in each.name_servers} - set(client.name_servers))
+        yield Consequence("COMES_AGAIN", text)
+
+
+def _kept(
+    topic: str, kept: Sequence[str], deleted: Sequence[ConfigItem], settings: Mapping[str, MasterSettings]
+) -> Iterator[Consequence]:
+    """Yield that other brokers keep the topic, and who creates it again where it is deleted."""
+    creating = sorted(
+        item.broker_name
+        for item in deleted
+        if item.before is not None
+        and item.before["perm"] & WRITE
+        and (item.broker_name not in settings or _creates_topics(settings[item.broker_name]))
+    )
+    if creating:
+        text = (
+            f"Producers use their old routes for up to 30 s: one that sends to {listed(creating, _SHOWN)} meanwhile "
+            f"creates the topic there again. First stop sends (rmqctl topic update {topic} --perm r, with the "
+            "same --broker), and wait 30 s."
+        )
+        yield Consequence("COMES_AGAIN", text)
+    names = listed([item.broker_name for item in deleted], _SHOWN)
+    text = f"The topic is kept at {listed(kept, _SHOWN)}: its route lists {names} without permissions."
+    yield Consequence("KEPT_ELSEWHERE", text)
+
+
+def _other_name_servers(settings: Mapping[str, MasterSettings], asked: Collection[str]) -> Iterator[Consequence]:
+    addresses = {each.strip() for every in settings.values() for each in every.values.get("namesrvAddr", "").split(";")}
+    others = sorted(addresses - {"", *asked})
     if others:
         text = (
             f"Brokers also register with {listed(others, _SHOWN)}, which this command does not ask: unless these are "
@@ -130,22 +151,18 @@ def _deletion(
         yield Consequence("OTHER_NAME_SERVERS", text)
 
 
+def _is_5(settings: MasterSettings) -> bool:
+    return settings.version >= V5_0_0
+
+
+def _creates_topics(settings: MasterSettings) -> bool:
+    return settings.values.get("autoCreateTopicEnable") != "false"
+
+
 def _unread_settings(names: Sequence[str]) -> Iterator[Consequence]:
     if names:
         text = f"The settings of {listed(names, _SHOWN)} could not be read: they may create the topic again."
         yield Consequence("SETTINGS_UNREAD", text)
-
-
-async def _fetch_settings(client: Client, broker: BrokerData) -> _Settings:
-    answer = await client.ask(client.require_master(broker), headers.get_broker_config())
-    settings = bodies.decode_properties_text(answer.body)
-    is_5 = answer.version >= V5_0_0
-    return _Settings(
-        is_5=is_5,
-        creates_topics=settings.get("autoCreateTopicEnable") != "false",
-        deletes_pop_retries=is_5 and settings.get("clearRetryTopicWhenDeleteTopic") != "false",
-        name_servers=tuple(each.strip() for each in settings.get("namesrvAddr", "").split(";") if each.strip()),
-    )
 
 
 async def _old_offsets(

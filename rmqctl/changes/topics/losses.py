@@ -52,11 +52,9 @@ async def find_losses(
 
 async def require_foreseen(client: Client, plan: Plan) -> None:
     """Raise StaleError when a plan would now take messages away that it does not name, or when that is unknown."""
-    if plan.topic is None:
-        return
     items = [item for item in plan.configs if item.route is not Route.UNSEEN]
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-    losses = await find_losses(client, plan.topic, items, brokers)
+    losses = await find_losses(client, plan.subject.name, items, brokers)
     known = {loss_key(each) for each in plan.consequences}
     drift = [each.text for each in losses.consequences if each.code in LOSSES and loss_key(each) not in known]
     noted = {each.text.split()[0] for each in plan.consequences if each.code == USE_UNREAD}

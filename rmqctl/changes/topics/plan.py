@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from rmqctl.admin.results import ask_all, failed_by_name, not_found
+from rmqctl.admin.results import all_or_failed, ask_all, failed_by_name, not_found
 from rmqctl.admin.topics.config import read_topic
 from rmqctl.changes.configs.lookup import FoundConfig, find_topic, new_config_plan
 from rmqctl.changes.configs.rules.fields import (
@@ -17,13 +16,17 @@ from rmqctl.changes.configs.rules.fields import (
     ConfigChanges,
     changed,
     default_config,
-    differing_names,
-    is_taken_over,
-    setting_words,
+)
+from rmqctl.changes.configs.settings import (
+    changed_items,
+    describe_differing,
+    describe_left_alone,
+    require_equal,
+    require_known,
 )
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.names import require_topic_name
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route, Subject
 from rmqctl.text.names import closest
@@ -60,7 +63,7 @@ async def plan_creation(client: Client, request: TopicRequest) -> PlanReport:
         name: changed({TOPIC_NAME: request.topic, **default_config(fields, TOPIC)}, request.changes)
         for name, fields in known.items()
     }
-    _require_equal(request.topic, found.configs, targets)
+    require_equal(found.subject, found.configs, targets)
     items = [
         ConfigItem(name, None, target, route=Route.TOPIC_CONFIG)
         for name, target in targets.items()
@@ -81,13 +84,13 @@ async def plan_update(client: Client, request: TopicRequest) -> PlanReport:
         raise await _not_found(client, found, request.topic)
     _require_fields({name: set(fields) for name, fields in found.configs.items()}, request.changes)
     targets = {name: changed(fields, request.changes) for name, fields in found.configs.items()}
-    items = [
-        ConfigItem(name, found.configs[name], target, route=Route.TOPIC_CONFIG)
-        for name, target in targets.items()
-        if differing_names(found.configs[name], target)
+    items = changed_items(found.configs, targets, Route.TOPIC_CONFIG)
+    consequences = [
+        *describe_left_alone(found.configs, items),
+        *_lacking(found, "it is not created there; use topic create"),
+        *describe_differing(targets),
     ]
-    left = [*_left_alone(found, items), *_lacking(found, "it is not created there; use topic create")]
-    return await _planned(client, found, Operation.TOPIC_UPDATE, items, [*left, *_differing(targets)], request)
+    return await _planned(client, found, Operation.TOPIC_UPDATE, items, consequences, request)
 
 
 async def plan_deletion(client: Client, request: TopicRequest) -> PlanReport:
@@ -122,9 +125,7 @@ async def _planned(
 async def _known_fields(client: Client, found: FoundConfig) -> dict[str, set[str]]:
     """Return the fields of TopicConfig that each broker knows."""
     answers = await ask_all(found.brokers, lambda name: read_topic(client, found.brokers[name], _EVERYWHERE))
-    for error in answers.failed.values():
-        raise error
-    return {name: set(fields or TOPIC.fields) for name, fields in answers.ok.items()}
+    return {name: set(fields or TOPIC.fields) for name, fields in all_or_failed(answers).items()}
 
 
 def _require_fields(known: Mapping[str, set[str]], changes: ConfigChanges) -> None:
@@ -134,49 +135,20 @@ def _require_fields(known: Mapping[str, set[str]], changes: ConfigChanges) -> No
             raise UsageError(f"Attribute {name}={value}: a topic's attributes cannot contain a comma or =.")
     for broker_name, fields in known.items():
         # 4.9 has no attributes, and stores false for `order` whatever it is sent.
-        unknown = sorted(changes.names - fields)
-        if ATTRIBUTES not in fields and changes.values.get("order"):
-            unknown.append("order")
-        if unknown:
-            sentence = f"{broker_name} does not support {', '.join(unknown)}: its release is too old."
-            raise UsageError(sentence, hint="Name the brokers to change with --broker.")
-
-
-def _require_equal(
-    topic: str, there: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Mapping[str, Any]]
-) -> None:
-    other = {
-        name: differing_names(fields, targets[name])
-        for name, fields in there.items()
-        if not is_taken_over(targets[name], fields)
-    }
-    if other:
-        said = "; ".join(f"{name} has {', '.join(setting_words(there[name], each))}" for name, each in other.items())
-        hint = f"Change it with rmqctl topic update {topic}, or name brokers without the topic with --broker."
-        raise RefusedError(f"Topic {topic} already exists with other settings: {said}.", hint=hint)
+        has_order = ATTRIBUTES in fields or not changes.values.get("order")
+        require_known(broker_name, (changes.names - fields) | (set() if has_order else {"order"}))
 
 
 async def _not_found(client: Client, found: FoundConfig, topic: str) -> RmqctlError:
     names = await client.topic_names()
-    error = NotFoundError("Topic", topic, suggestions=closest(topic, [name for name in names if name != topic]))
     if topic in names and not found.failures:
-        where = f"at {listed(sorted(found.brokers), _SHOWN)}"
-        return NotFoundError("Topic", topic).reworded(f"Topic {topic} does not exist {where}.")
+        where = listed(sorted(found.brokers), _SHOWN)
+        return NotFoundError("Topic", topic).reworded(f"Topic {topic} does not exist at {where}.")
+    error = NotFoundError("Topic", topic, suggestions=closest(topic, [name for name in names if name != topic]))
     return not_found(error, failed_by_name(found.failures))
-
-
-def _left_alone(found: FoundConfig, items: Iterable[ConfigItem]) -> Iterator[Consequence]:
-    for name in sorted(found.configs.keys() - {item.broker_name for item in items}):
-        yield Consequence("LEFT_ALONE", f"{name} already has these values.")
 
 
 def _lacking(found: FoundConfig, what: str) -> Iterator[Consequence]:
     lacking = sorted(found.brokers.keys() - found.configs.keys())
     if lacking:
         yield Consequence("NO_TOPIC", f"The topic does not exist at {listed(lacking, _SHOWN)}: {what}.")
-
-
-def _differing(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[Consequence]:
-    if names := differing_names(*targets.values()):
-        said = "; ".join(f"{name} {', '.join(setting_words(fields, names))}" for name, fields in targets.items())
-        yield Consequence("BROKERS_DIFFER", f"The brokers still differ: {said}.")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from rmqctl.admin.brokers.tables import fetch_all_offsets
 from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.topics.stats import fetch_queue_offsets
+from rmqctl.admin.topics.stats import fetch_queue_offsets, fetch_topic_groups
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import by_queue
 from rmqctl.errors import RmqctlError
@@ -18,7 +19,6 @@ from rmqctl.model.names import is_system_group
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
-from rmqctl.protocol import bodies, headers
 
 
 class TopicUse(Struct, frozen=True):
@@ -36,12 +36,13 @@ class TopicUse(Struct, frozen=True):
 
 async def read_use(client: Client, topic: str, brokers: Mapping[str, BrokerData]) -> TopicUse:
     """Read who uses a topic at these brokers."""
-    bounds = await ask_all(brokers, lambda name: fetch_queue_offsets(client, brokers[name], topic))
-    groups, failures = await read_offsets(client, topic, brokers)
-    connected = await ask_all(brokers, lambda name: _fetch_groups(client, brokers[name], topic))
-    for names in connected.ok.values():
-        for group in names:
-            groups.setdefault(group, {})
+    bounds, (groups, failures), connected = await asyncio.gather(
+        ask_all(brokers, lambda name: fetch_queue_offsets(client, brokers[name], topic)),
+        read_offsets(client, topic, brokers),
+        ask_all(brokers, lambda name: fetch_topic_groups(client, brokers[name], topic)),
+    )
+    for group in {group for names in connected.ok.values() for group in names if not is_system_group(group)}:
+        groups.setdefault(group, {})
     places = [(group, name) for group in groups for name in brokers]
     subscribed = await ask_all(places, lambda place: _has_readers(client, brokers[place[1]], place[0], topic))
     unseen: dict[str, RmqctlError] = {}
@@ -75,11 +76,6 @@ async def read_offsets(
             if topic in topics and not is_system_group(group):
                 groups.setdefault(group, {}).update(by_queue(name, {topic: topics[topic]}))
     return groups, [Failure(name, "stored offsets", error) for name, error in tables.failed.items()]
-
-
-async def _fetch_groups(client: Client, broker: BrokerData, topic: str) -> Collection[str]:
-    answer = await client.ask_broker(broker, headers.get_topic_groups(topic))
-    return [group for group in bodies.decode_group_names(answer.command.body) if not is_system_group(group)]
 
 
 async def _has_readers(client: Client, broker: BrokerData, group: str, topic: str) -> bool:

@@ -66,7 +66,7 @@ def _is_offset(item: Item) -> bool:
 
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     results = [item.result for item in receipt.configs] + [item.result for item in receipt.items]
-    yield f"{receipt.subject.kind.capitalize()} {receipt.subject.name}: {count_results(results)}."
+    yield f"{receipt.subject.title}: {count_results(results)}."
     if results.count(Result.CONFIRMED) + results.count(Result.UNKNOWN) > unseen_count(receipt):
         yield f"To go back: rmqctl offset undo {receipt.id}"
     yield from repeat_undo_note(receipt)

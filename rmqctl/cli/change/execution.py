@@ -105,17 +105,13 @@ def confirm_and_apply(
     refuse_duplicates(display.findings.failures, plan.brokers)
     if planned.unseen is not None and not consent.partial:
         raise RefusedError(
-            f"{_titled(plan.subject)} could only be read in part. Missing: {planned.unseen}.",
+            f"{plan.subject.title} could only be read in part. Missing: {planned.unseen}.",
             hint="Use --dry-run to show what can be changed, and --partial to change it.",
         )
     require_no_skip(today or plan)
     is_own = any(each.code == OWN_TOPIC for each in plan.consequences)
     require_consent(invocation, listing, plan.subject.name, consent, must_name=is_own)
     return _apply(invocation, plan, document, failures, consent)
-
-
-def _titled(subject: Subject) -> str:
-    return f"{subject.kind.capitalize()} {subject.name}"
 
 
 def with_author(invocation: Invocation, plan: Plan) -> Plan:
@@ -198,7 +194,7 @@ def _say_interrupted(plan: Plan, journal: Journal) -> None:
     if change is None:
         note_to_stderr("Nothing was written.")
         return
-    note_to_stderr(printable(f"{_titled(plan.subject)}: {count_results(Counter(change.counts).elements())}."))
+    note_to_stderr(printable(f"{plan.subject.title}: {count_results(Counter(change.counts).elements())}."))
     if change.counts[Result.CONFIRMED] or change.counts[Result.UNKNOWN]:
         note_to_stderr(f"To go back: rmqctl offset undo {change.receipt_id}")
 

@@ -86,9 +86,18 @@ ConfigConsent = Annotated[Consent, without("assume_offline", "strict", "wait_sta
 
 def group_name(invocation: "Invocation", group: str) -> str:
     """Return the full name of a group. Raises UsageError for a pattern: a change needs exact names."""
-    if is_pattern(group):
-        raise UsageError(f"GROUP {group}: a change accepts no wildcards.", hint="Name one group.")
-    return invocation.full_name(group)
+    return _exact_name(invocation, "group", group)
+
+
+def topic_name(invocation: "Invocation", topic: str) -> str:
+    """Return the full name of a topic, as group_name()."""
+    return _exact_name(invocation, "topic", topic)
+
+
+def _exact_name(invocation: "Invocation", kind: str, name: str) -> str:
+    if is_pattern(name):
+        raise UsageError(f"{kind.upper()} {name}: a change accepts no wildcards.", hint=f"Name one {kind}.")
+    return invocation.full_name(name)
 
 
 def topic_names(invocation: "Invocation", topics: Sequence[str] | None) -> tuple[str, ...]:

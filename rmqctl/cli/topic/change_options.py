@@ -1,17 +1,22 @@
-"""The options of the commands that change a topic's configuration."""
+"""What the commands that change a topic share: options, and the way from a request to its result."""
 
 # No "from __future__ import annotations" here: the fields of TopicSettings would be texts to evaluate.
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
+from rmqctl.cli.change.group_options import request_words
+from rmqctl.cli.change.options import Consent, topic_name
 from rmqctl.errors import UsageError
-from rmqctl.text.wildcards import is_pattern
 
 if TYPE_CHECKING:
     from rmqctl.changes.configs.rules.fields import ConfigChanges
+    from rmqctl.changes.plan_parts import PlanReport
+    from rmqctl.changes.topics.plan import TopicRequest
     from rmqctl.cli.invocation import Invocation
+    from rmqctl.client.core import Client
 
 # PermName, by the words that --perm accepts.
 _PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0, "6": 6, "4": 4, "2": 2, "0": 0}
@@ -78,8 +83,23 @@ def _permission(text: str) -> int:
     return _PERMISSIONS[text.lower()]
 
 
-def topic_name(invocation: "Invocation", topic: str) -> str:
-    """Return the full name of a topic. Raises UsageError for a pattern: a change needs exact names."""
-    if is_pattern(topic):
-        raise UsageError(f"TOPIC {topic}: a change accepts no wildcards.", hint="Name one topic.")
-    return invocation.full_name(topic)
+def change_topic(
+    invocation: "Invocation", topic: str, brokers: Sequence[str] | None, settings: TopicSettings | None,
+    consent: Consent, make: "Callable[[Client, TopicRequest], Awaitable[PlanReport]]", *,
+    needs_change: bool = False,
+) -> int:  # fmt: skip
+    """Make a plan for a topic, and apply it with consent. Returns the exit code. `settings`: None for a deletion.
+
+    `needs_change`: raise UsageError if no field is to be set.
+    """
+    from rmqctl.changes.configs.rules.fields import ConfigChanges
+    from rmqctl.changes.topics.plan import TopicRequest
+    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
+
+    name, names = topic_name(invocation, topic), tuple(brokers or ())
+    check_consent(invocation, "", consent, is_config_change=True, topic=name)
+    changes = ConfigChanges() if settings is None else settings.changes()
+    if needs_change and not changes.names:
+        raise UsageError("No change is given.", hint="Add for example --queues 16, or --set FIELD=VALUE for any field.")
+    request = TopicRequest(name, changes, names, request_words(changes.words, names), consent.reason)
+    return confirm_and_apply(invocation, invocation.ask(lambda client: make(client, request)), consent)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.group_options import Brokers, request_words
-from rmqctl.cli.change.options import ConfigConsent
+from rmqctl.cli.change.group_options import Brokers
+from rmqctl.cli.change.options import ConfigConsent, topic_name
 from rmqctl.cli.invocation import Invocation
 
-from .change_options import TopicSettings, topic_name
+from .change_options import TopicSettings, change_topic
 
 HELP = """\b
 Examples:
@@ -35,15 +35,9 @@ def command(
     consent: ConfigConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.topics.plan import TopicRequest, plan_creation
-    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
+    from rmqctl.changes.topics.plan import plan_creation
     from rmqctl.model.names import require_topic_name
 
     invocation = Invocation(ctx)
-    name, brokers = topic_name(invocation, topic), tuple(broker or ())
-    require_topic_name(name)
-    check_consent(invocation, "", consent, is_config_change=True, topic=name)
-    changes = settings.changes()
-    request = TopicRequest(name, changes, brokers, request_words(changes.words, brokers), consent.reason)
-    planned = invocation.ask(lambda client: plan_creation(client, request))
-    return confirm_and_apply(invocation, planned, consent)
+    require_topic_name(topic_name(invocation, topic))  # before the cluster is asked
+    return change_topic(invocation, topic, broker, settings, consent, plan_creation)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.group_options import Brokers, request_words
+from rmqctl.cli.change.group_options import Brokers
 from rmqctl.cli.change.options import ConfigConsent
 from rmqctl.cli.invocation import Invocation
 
-from .change_options import topic_name
+from .change_options import change_topic
 
 HELP = """\b
 Examples:
@@ -36,12 +36,6 @@ def command(
     consent: ConfigConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.topics.plan import TopicRequest, plan_deletion
-    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
+    from rmqctl.changes.topics.plan import plan_deletion
 
-    invocation = Invocation(ctx)
-    name, brokers = topic_name(invocation, topic), tuple(broker or ())
-    check_consent(invocation, "", consent, is_config_change=True, topic=name)
-    request = TopicRequest(name, broker_names=brokers, asked=request_words((), brokers), reason=consent.reason)
-    planned = invocation.ask(lambda client: plan_deletion(client, request))
-    return confirm_and_apply(invocation, planned, consent)
+    return change_topic(Invocation(ctx), topic, broker, None, consent, plan_deletion)

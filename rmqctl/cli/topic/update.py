@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.group_options import Brokers, request_words
+from rmqctl.cli.change.group_options import Brokers
 from rmqctl.cli.change.options import ConfigConsent
 from rmqctl.cli.invocation import Invocation
 
-from .change_options import TopicSettings, topic_name
+from .change_options import TopicSettings, change_topic
 
 HELP = """\b
 Examples:
@@ -36,16 +36,6 @@ def command(
     consent: ConfigConsent,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.topics.plan import TopicRequest, plan_update
-    from rmqctl.cli.change.execution import check_consent, confirm_and_apply
-    from rmqctl.errors import UsageError
+    from rmqctl.changes.topics.plan import plan_update
 
-    invocation = Invocation(ctx)
-    name, brokers = topic_name(invocation, topic), tuple(broker or ())
-    check_consent(invocation, "", consent, is_config_change=True, topic=name)
-    changes = settings.changes()
-    if not changes.names:
-        raise UsageError("No change is given.", hint="Add for example --queues 16, or --set FIELD=VALUE for any field.")
-    request = TopicRequest(name, changes, brokers, request_words(changes.words, brokers), consent.reason)
-    planned = invocation.ask(lambda client: plan_update(client, request))
-    return confirm_and_apply(invocation, planned, consent)
+    return change_topic(Invocation(ctx), topic, broker, settings, consent, plan_update, needs_change=True)

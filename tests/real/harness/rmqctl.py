@@ -66,3 +66,11 @@ class Rmqctl:
         assert result.exit_code == 0, result.stderr
         items: list[dict[str, Any]] = result.document["items"]
         return items
+
+    def change(self, *args: str) -> dict[str, Any]:
+        """Run a change that must be confirmed everywhere; return its receipt."""
+        result = self(*args, "--yes", "-o", "json")
+        assert result.exit_code == 0, result.stderr or result.stdout
+        receipt: dict[str, Any] = result.document
+        assert {item["result"] for item in receipt["items"]} == {"CONFIRMED"}
+        return receipt

@@ -106,7 +106,7 @@ def parse_changes(pairs: Iterable[str], given: Mapping[str, Any], table: FieldTa
     values = {
         name: _checked(table.fields[name], value, f"{name} {value}")
         for name, value in set_.items()
-        if name[1:] not in attributes
+        if not name.startswith("+")
     }
     for pair in pairs:
         name, separator, text = pair.partition("=")

@@ -50,16 +50,11 @@ def count_unread(queues: Mapping[MessageQueue, TopicOffset], offsets: Mapping[Me
     return UnreadMessages(count, unknown_count, unknown_queue_count)
 
 
-def deleted_items(items: Iterable[ConfigItem]) -> list[ConfigItem]:
-    """Return the items that delete the topic."""
-    return [item for item in items if item.before is not None and item.target is None]
-
-
 def deleted_queues(
     items: Iterable[ConfigItem], queues: Mapping[MessageQueue, TopicOffset]
 ) -> dict[MessageQueue, TopicOffset]:
     """Return the queues that are deleted with their messages."""
-    names = {item.broker_name for item in deleted_items(items)}
+    names = {item.broker_name for item in items if item.is_deletion}
     return {mq: bounds for mq, bounds in queues.items() if mq.broker_name in names}
 
 
