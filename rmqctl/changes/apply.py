@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqctl.client.duplicates import require_distinct
 from rmqctl.model.names import require_no_system_group
-from rmqctl.model.plan import Operation, is_config_change, is_topic_change
+from rmqctl.model.plan import Operation, is_config_change, subject_kind
 
 if TYPE_CHECKING:
     from rmqctl.changes.journal.journal import Journal
@@ -26,10 +26,9 @@ async def apply_plan(
     own (UsageError), or several brokers have the name of one that it changes (RefusedError). Later failures are in the
     receipt, item by item. One writer at a time: the caller holds the group's lock.
     """
-    if plan.topic is None:
-        require_no_system_group(plan.group)
+    require_no_system_group(plan.group)
     await require_distinct(client, plan.brokers)
-    if is_topic_change(plan.operation):
+    if subject_kind(plan.operation) == "topic":
         await _check_topic(client, plan)
     if is_config_change(plan.operation):
         from rmqctl.changes.configs.apply import apply_configs
@@ -51,7 +50,7 @@ async def refresh_plan(client: Client, plan: Plan, *, strict: bool) -> Plan:
         from rmqctl.changes.configs.check import check_config_plan
 
         await check_config_plan(client, plan, strict=strict)
-        if is_topic_change(plan.operation):
+        if subject_kind(plan.operation) == "topic":
             await _check_topic(client, plan)
         return plan
     from rmqctl.changes.offsets.check import check_plan

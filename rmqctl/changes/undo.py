@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from rmqctl.changes.brokers.undo import plan_broker_undo
 from rmqctl.changes.configs.rules.fields import holds
 from rmqctl.changes.groups.dead_letter_permission import plan_permission_undo
 from rmqctl.changes.groups.undo import plan_group_undo
@@ -17,7 +18,7 @@ from rmqctl.changes.offsets.undo import plan_undo
 from rmqctl.changes.topics.undo import plan_topic_undo
 from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic
-from rmqctl.model.plan import Consequence, Operation, is_config_change, is_topic_change
+from rmqctl.model.plan import Consequence, Operation, is_config_change
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.text.words import counted, listed
 
@@ -34,12 +35,14 @@ async def plan_change_undo(
     """Return the plan of an undo. `later` are the ids of later changes that it overwrites, from find_later().
 
     Raises RefusedError if nothing was changed, and for a receipt of another cluster; and what plan_undo,
-    plan_group_undo, plan_permission_undo and plan_topic_undo raise.
+    plan_group_undo, plan_permission_undo, plan_topic_undo and plan_broker_undo raise.
     """
     receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
     if receipt.operation is Operation.DLQ_FIX_PERMISSION:
         planned = await plan_permission_undo(client, receipt, reason=reason)
-    elif is_topic_change(receipt.operation):
+    elif receipt.broker is not None:
+        planned = await plan_broker_undo(client, receipt, reason=reason)
+    elif receipt.topic is not None:
         planned = await plan_topic_undo(client, receipt, reason=reason)
     else:
         make = plan_group_undo if is_config_change(receipt.operation) else plan_undo

@@ -29,6 +29,8 @@ class Operation(StrEnum):
     TOPIC_CREATE = "topic create"
     TOPIC_UPDATE = "topic update"
     TOPIC_DELETE = "topic delete"
+    BROKER_DRAIN = "broker drain"
+    BROKER_RESTORE = "broker restore"
 
 
 # Operations that change configurations, and the operation that reverts each.
@@ -40,20 +42,23 @@ UNDO_OPERATIONS: Mapping[Operation, Operation] = {
     Operation.TOPIC_CREATE: Operation.TOPIC_DELETE,
     Operation.TOPIC_UPDATE: Operation.TOPIC_UPDATE,
     Operation.TOPIC_DELETE: Operation.TOPIC_CREATE,
+    Operation.BROKER_DRAIN: Operation.BROKER_RESTORE,
+    Operation.BROKER_RESTORE: Operation.BROKER_DRAIN,
 }
 # The code of the consequence that a topic is RocketMQ's own: its change needs the topic's name as consent.
 OWN_TOPIC = "OWN_TOPIC"
-_TOPIC_OPERATIONS = (Operation.TOPIC_CREATE, Operation.TOPIC_UPDATE, Operation.TOPIC_DELETE)
+_SUBJECTS = ("topic", "broker")
 
 
 def is_config_change(operation: Operation) -> bool:
-    """Return whether an operation changes the configuration of a group or a topic, not just offsets."""
+    """Return whether an operation changes the configuration of a group, a topic or a broker, not just offsets."""
     return operation in UNDO_OPERATIONS
 
 
-def is_topic_change(operation: Operation) -> bool:
-    """Return whether an operation changes a topic that the operator named, not a group."""
-    return operation in _TOPIC_OPERATIONS
+def subject_kind(operation: Operation) -> str:
+    """Return what an operation changes, the Subject.kind that the operator names: "group", "topic" or "broker"."""
+    kind = operation.partition(" ")[0]
+    return kind if kind in _SUBJECTS else "group"
 
 
 def operation_name(operation: Operation, asked: str) -> str:
@@ -71,8 +76,9 @@ class Route(StrEnum):
     (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and moves the next client that pulls there
     (INVOKE_BROKER_TO_RESET_OFFSET since 5.2.0). CLIENT_PUSH: the broker notifies the clients, which stop for 10 s and
     resume there (the same request before 5.2.0, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's
-    configuration of the group. TOPIC_CONFIG: the broker's configuration of a topic. POP_ACK:
-    popped messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
+    configuration of the group. TOPIC_CONFIG: the broker's configuration of a topic. BROKER_CONFIG: the broker's
+    permission (brokerPermission). NAME_SERVER: what name servers route to the broker (wipeWritePerm). POP_ACK: popped
+    messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
     UNSEEN: the queue, or the broker with its configuration, should exist and could not be read: nothing is sent.
     """
 
@@ -82,25 +88,28 @@ class Route(StrEnum):
     GROUP_CONFIG = "GROUP_CONFIG"
     POP_ACK = "POP_ACK"
     TOPIC_CONFIG = "TOPIC_CONFIG"
+    BROKER_CONFIG = "BROKER_CONFIG"
+    NAME_SERVER = "NAME_SERVER"
     MIXED = "MIXED"
     UNSEEN = "UNSEEN"
 
 
 class Subject(Struct, frozen=True):
-    """What a change is of: a topic if there is one, else a group. As a text: "group G" or "topic T"."""
+    """What a change is of: a topic or a broker if there is one, else a group. As a text, for example, "group G"."""
 
     group: str
     topic: str | None = None
+    broker: str | None = None
 
     @property
     def kind(self) -> str:
         """The word for it."""
-        return "group" if self.topic is None else "topic"
+        return "topic" if self.topic is not None else "broker" if self.broker is not None else "group"
 
     @property
     def name(self) -> str:
-        """The name of the group or topic."""
-        return self.group if self.topic is None else self.topic
+        """The name of the group, topic or broker."""
+        return {"group": self.group, "topic": self.topic, "broker": self.broker}[self.kind] or ""
 
     @property
     def title(self) -> str:
@@ -216,6 +225,7 @@ def _bounds(exact: int | None, low: int | None, high: int | None) -> tuple[int, 
 class ConfigItem(Struct, frozen=True):
     """One broker's whole configuration of a group or a topic, by RocketMQ's names; None without one.
 
+    For a broker itself, it is its write permission (admin/brokers/rules/permission.py).
     UNSEEN: the broker should exist and could not be read, so `before` and `target` are unknown. `awaits` as in
     PlanItem.
     """
@@ -249,15 +259,16 @@ class Author(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """A change, ready to be applied: `items` for offsets, `configs` for groups and topics.
+    """A change, ready to be applied: `items` for offsets, `configs` for groups, topics and brokers.
 
     `brokers` are the masters' addresses by name, so that another cluster is not mistaken for this one;
     `read_queue_counts` are by (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` describe
     the group as it was found. `asked` is the request in words, `reason` the operator's reason. `time_ms` is the
     requested time. `filters` are the members' subscriptions to less than everything, by topic. `configured_at` are the
     brokers that have the group configured. With `takes_offsets`, a broker that deletes the group deletes all its
-    offsets. Without `may_skip`, the request is to go back, so the plan must not skip unread messages. `topic` is what
-    is changed instead of a group, whose name is empty then. Plans of older releases lack the last eight.
+    offsets. Without `may_skip`, the request is to go back, so the plan must not skip unread messages. `topic` or
+    `broker` is what is changed instead of a group, whose name is empty then. Plans of older releases lack the last
+    nine.
     """
 
     id: str
@@ -285,11 +296,12 @@ class Plan(Struct, frozen=True):
     takes_offsets: bool = False
     may_skip: bool = True
     topic: str | None = None
+    broker: str | None = None
 
     @property
     def subject(self) -> Subject:
         """What is changed."""
-        return Subject(self.group, self.topic)
+        return Subject(self.group, self.topic, self.broker)
 
     @property
     def has_unknown(self) -> bool:

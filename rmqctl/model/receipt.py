@@ -119,7 +119,7 @@ class Receipt(Struct, frozen=True):
     """The result of applying a plan once. `brokers` are the masters' addresses by name, as in the plan.
 
     `ended_at_ms`: None if the journal shows it interrupted or still running. `who`: None in receipts of older releases.
-    `topic` as in the plan.
+    `topic` and `broker` as in the plan.
     """
 
     id: str
@@ -139,11 +139,12 @@ class Receipt(Struct, frozen=True):
     items: tuple[ReceiptItem, ...] = ()
     configs: tuple[ConfigReceiptItem, ...] = ()
     topic: str | None = None
+    broker: str | None = None
 
     @property
     def subject(self) -> Subject:
         """What was changed."""
-        return Subject(self.group, self.topic)
+        return Subject(self.group, self.topic, self.broker)
 
     def facts(self) -> tuple[Any, ...]:
         """Return what was changed, and where: all that an undo depends on, in no order."""
@@ -155,7 +156,7 @@ class Receipt(Struct, frozen=True):
             item.broker_name: (item.before, item.target, item.result, item.after, item.is_after_known)
             for item in self.configs
         }
-        return self.operation, self.cluster, self.brokers, self.group, self.topic, changed
+        return self.operation, self.cluster, self.brokers, self.subject, changed
 
 
 class ReceiptReport(Struct, frozen=True):
@@ -209,4 +210,5 @@ def receipt_of(
         items=items,
         configs=configs,
         topic=plan.topic,
+        broker=plan.broker,
     )

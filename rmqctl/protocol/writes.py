@@ -101,6 +101,29 @@ def forget_topic(topic: str) -> Command:
     return Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
 
 
+def update_broker_config(values: Mapping[str, str]) -> Command:
+    """Change settings of a broker, which it keeps in its configuration file (MixAll.properties2String).
+
+    After a change of brokerPermission, even to the same value, a broker registers all its topics at the name servers,
+    with their own permissions as far as brokerPermission allows them.
+    """
+    text = "".join(f"{name}={value}\n" for name, value in values.items())
+    return Command(RequestCode.UPDATE_BROKER_CONFIG, body=text.encode())
+
+
+def wipe_write_permission(broker_name: str) -> Command:
+    """Remove write permission from all topics of a broker in a name server's routes (WipeWritePermOfBroker...)."""
+    return Command(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": broker_name})
+
+
+def add_write_permission(broker_name: str) -> Command:
+    """Give all topics of a broker read and write permission in a name server's routes (AddWritePermOfBroker...).
+
+    Name servers since 4.9.2.
+    """
+    return Command(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": broker_name})
+
+
 def delete_group(group: str, *, with_offsets: bool) -> Command:
     """Delete the configuration of a group, optionally with its offsets (DeleteSubscriptionGroupRequestHeader).
 

@@ -19,6 +19,7 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.model.topic import TopicConfig
 from rmqctl.rules.member_settings import consumes_orderly
+from rmqctl.text.words import listed
 
 from .concerns import Concern
 
@@ -206,6 +207,29 @@ def decide(view: GroupView, way: RemovalMethod) -> ReadonlyEffect:
     if not view.modes:
         return ReadonlyEffect(view, ReadonlyVerdict.UNKNOWN, Unknown.NOT_REPORTED)
     return ReadonlyEffect(view, ReadonlyVerdict.NOT_AFFECTED, min(view.modes))
+
+
+def choose_removal(found: Readonly) -> tuple[RemovalMethod, str]:
+    """Return how to remove the permission, and why, as the end of a sentence; `found` is for BROKER_PERMISSION.
+
+    The setting of the broker outlasts restarts and registrations. Without it, the broker accepts failed messages.
+    """
+    blocked = [effect.view.group for effect in found.effects if effect.verdict is ReadonlyVerdict.BLOCKS]
+    unsure = [
+        effect.view.group
+        for effect in found.effects
+        if is_mixed(effect) or (effect.verdict is ReadonlyVerdict.UNKNOWN and effect.why is not Unknown.NO_MEMBERS)
+    ]
+    if blocked or unsure:
+        could = f"{listed(blocked, 5)} could not" if blocked else f"{listed(unsure, 5)} might not"
+        return RemovalMethod.WIPE_WRITE_PERM, f"with brokerPermission, failed messages of {could} be stored"
+    return RemovalMethod.BROKER_PERMISSION, "no group would block, and the setting outlasts restarts of name servers"
+
+
+def is_mixed(effect: ReadonlyEffect) -> bool:
+    """Return whether some members of a group consume in order and others do not."""
+    modes = effect.view.modes
+    return MemberMode.CONCURRENT in modes and bool(modes & {MemberMode.ORDERLY, MemberMode.ORDERLY_ENDLESS})
 
 
 def by_verdict(effects: Iterable[ReadonlyEffect]) -> tuple[ReadonlyEffect, ...]:

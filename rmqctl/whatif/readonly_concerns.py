@@ -8,7 +8,7 @@ from functools import partial
 from rmqctl.text.words import counted, listed
 
 from .concerns import Concern
-from .readonly import MemberMode, OtherBroker, Readonly, ReadonlyEffect, ReadonlyVerdict, RemovalMethod
+from .readonly import OtherBroker, Readonly, ReadonlyVerdict, RemovalMethod, is_mixed
 
 _named = partial(listed, shown=5)
 
@@ -50,16 +50,11 @@ def _groups(found: Readonly) -> Iterator[Concern]:
             f"The first failed message would block its queue in {counted(len(blocked), 'group')}:"
             f" {_named(effect.view.group for effect in blocked)}. {text} and no offset is committed past it.",
         )
-    mixed = [effect for effect in found.effects if found.way is RemovalMethod.BROKER_PERMISSION and _is_mixed(effect)]
+    mixed = [effect for effect in found.effects if found.way is RemovalMethod.BROKER_PERMISSION and is_mixed(effect)]
     if mixed:
         text = "while a lock is held, brokers since 5.1.1 turn retries that clients send into dead letters."
         groups = _named(effect.view.group for effect in mixed)
         yield Concern("ORDERLY_MIXED", f"Some members consume in order and some do not in {groups}: {text}")
-
-
-def _is_mixed(effect: ReadonlyEffect) -> bool:
-    modes = effect.view.modes
-    return MemberMode.CONCURRENT in modes and bool(modes & {MemberMode.ORDERLY, MemberMode.ORDERLY_ENDLESS})
 
 
 def _topics(found: Readonly) -> Iterator[Concern]:

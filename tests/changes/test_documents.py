@@ -26,7 +26,7 @@ from rmqctl.model.plan import (
     ReturnedMessage,
     Route,
     is_config_change,
-    is_topic_change,
+    subject_kind,
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
@@ -37,6 +37,7 @@ _NUMBERS = st.integers(0, 2**63 - 1)
 _OFFSETS = st.none() | _NUMBERS
 _QUEUES = st.builds(MessageQueue, _NAMES, _NAMES, st.integers(0, 2**31 - 1))
 _REASONS = st.dictionaries(st.sampled_from(["before", "lost", "firstStoreTimestamp"]), _NAMES, max_size=3)
+_PERMITS, _PERMITS_NOT = ({"brokerPermission": 6, "h:1": each} for each in ("read-write", "read-only"))
 _CONFIGS = st.none() | st.dictionaries(_NAMES, st.none() | st.booleans() | st.integers(-5, 5) | _NAMES, max_size=3)
 # Popped messages are acknowledged by their handles, which stand in an item's messages.
 _ROUTES = [route for route in Route if route is not Route.POP_ACK]
@@ -56,7 +57,8 @@ def _known(document: Any) -> Any:
         topic = {"topicName": f"%DLQ%{document.group}", "readQueueNums": 1}
         items = ()
         configs = tuple(replace(item, before={**topic, "perm": 2}, target={**topic, "perm": 6}) for item in configs)
-    if is_topic_change(document.operation):
+    kind = subject_kind(document.operation)
+    if kind == "topic":
         items = ()
         configs = tuple(
             replace(
@@ -65,9 +67,20 @@ def _known(document: Any) -> Any:
             )
             for item in configs
         )  # fmt: skip
-        document = replace(document, group="")
-    else:
-        document = replace(document, topic=None)
+    if kind == "broker":
+        name = document.broker or "broker-a"
+        items = ()
+        configs = tuple(
+            replace(item, broker_name=name, before=_PERMITS, target=_PERMITS_NOT, route=Route.NAME_SERVER)
+            for item in configs[:1]
+        )
+        document = replace(document, broker=name)
+    document = replace(
+        document,
+        group=document.group if kind == "group" else "",
+        topic=(document.topic or "T") if kind == "topic" else None,
+        broker=document.broker if kind == "broker" else None,
+    )
     names = {item.mq.broker_name for item in items} | {item.broker_name for item in configs}
     return replace(document, items=items, configs=configs, brokers={**dict.fromkeys(names, "a:1"), **document.brokers})
 

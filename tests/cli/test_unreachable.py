@@ -55,6 +55,8 @@ _ASKING = {
     "topic update": ["t", "--queues", "4", "--yes"],
     "topic delete": ["t", "--yes"],
     "broker show": ["broker-a"],
+    "broker drain": ["broker-a", "--yes"],
+    "broker restore": ["broker-a", "--yes"],
     "message get": ["0A0000010000A4B100000000000002F1"],
     "message find": ["t"],
     "message tail": ["t"],

@@ -1,4 +1,4 @@
-"""`whatif readonly` and what then happens: failed messages of a broker whose write permission is taken."""
+"""`whatif readonly`, `broker drain` and `broker restore`: failed messages of a broker without write permission."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.protocol.java_json import loads
 
 from .differential.asker import Asker
 from .harness.cluster import Cluster
 from .harness.held import held
 from .harness.rmqctl import Rmqctl
 from .harness.workbench import Attempt, WorkbenchError
+
+pytestmark = pytest.mark.usefixtures("own_state")
 
 _TOPIC = "ReadonlyOrders"
 _MINE = "ReadonlyMine"
@@ -54,19 +57,21 @@ def _consuming(cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def _without_permission(cluster: Cluster) -> Iterator[None]:
-    """Take write permission from broker-a, by its own setting."""
+def _drained(rmqctl: Rmqctl, way: str) -> Iterator[None]:
+    """Take write permission from broker-a for a while; without a way, rmqctl chooses that of name servers here."""
+    plan = rmqctl("broker", "drain", "broker-a", "--dry-run", "-o", "json").document
+    assert plan["route"] == "NAME_SERVER"
     try:
-        _set_permission(cluster, 4)
+        rmqctl.change("broker", "drain", "broker-a", "--by", way)
         yield
     finally:
-        _set_permission(cluster, 6)
+        rmqctl.change("broker", "restore", "broker-a")
 
 
-def _set_permission(cluster: Cluster, perm: int) -> None:
-    address = cluster.addresses["broker-a"]
-    said = cluster.java.mqadmin("updateBrokerConfig", "-b", address, "-k", "brokerPermission", "-v", str(perm))
-    assert "success" in said, said
+def _perms(cluster: Cluster, *topics: str) -> list[int]:
+    """Return the permissions of topics at broker-a as mqadmin shows the route."""
+    routes = [loads(cluster.java.mqadmin("topicRoute", "-t", topic).encode())["queueDatas"] for topic in topics]
+    return [data["perm"] for route in routes for data in route if data["brokerName"] == "broker-a"]
 
 
 def _ask(cluster: Cluster, broker: str, code: int, body: object = b"", **fields: object) -> int:
@@ -151,7 +156,7 @@ def test_groups_end_as_foretold(cluster: Cluster, rmqctl: Rmqctl) -> None:
         place = _produce(cluster, _TOPIC, "good")
         assert _send_back(cluster, _FINDS, place) == ResponseCode.SUCCESS
 
-        with _without_permission(cluster):
+        with _drained(rmqctl, "brokerPermission"):
             assert _send_back(cluster, _FINDS, place) == ResponseCode.NO_PERMISSION
             document = _told(rmqctl)
             assert (document["isReadOnly"], _verdicts(document)) == (True, expected)
@@ -216,20 +221,24 @@ def _see_it_move_on(cluster: Cluster, rmqctl: Rmqctl) -> None:
 
 
 def test_what_the_name_server_takes_leaves_send_backs_alone(cluster: Cluster, rmqctl: Rmqctl) -> None:
-    topic, group = "WipedOrders", "ReadonlyWiped"
+    topic, closed, group = "WipedOrders", "WipedClosed", "ReadonlyWiped"
     cluster.create_topic(topic, queue_count=1)
     cluster.java.consume(group, group, topic)
     try:
         cluster.wait_for_route(f"%RETRY%{group}", 2)
         place = _produce(cluster, topic, "good")
-        cluster.java.mqadmin("wipeWritePerm", "-n", cluster.namesrv, "-b", "broker-a")
+        rmqctl.change("topic", "create", closed, "--perm", "r")
+        drained = rmqctl.change("broker", "drain", "broker-a", "--by", "wipeWritePerm")
+        assert _perms(cluster, topic, closed) == [4, 4]
         document = _told(rmqctl, "--by", "wipeWritePerm")
         assert topic in document["wipedTopics"]
         assert "ALREADY_WIPED" in {concern["code"] for concern in document["concerns"]}
         assert _verdicts(document)[group] == ("NOT_AFFECTED", "SEND_BACK_ACCEPTED")
         assert _send_back(cluster, group, place) == ResponseCode.SUCCESS
+        rmqctl.change("offset", "undo", drained["id"])
+        assert _perms(cluster, topic, closed) == [6, 4]
     finally:
-        cluster.java.mqadmin("addWritePerm", "-n", cluster.namesrv, "-b", "broker-a")
+        rmqctl("broker", "restore", "broker-a", "--yes")
         cluster.java.stop(group)
     before = _configured(cluster)
     assert topic not in _told(rmqctl)["wipedTopics"]

@@ -1,4 +1,4 @@
-"""The configurations that a plan can change, of groups and of topics, read and written alike."""
+"""The configurations that a plan can change, of groups, topics and brokers, read and written alike."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from rmqctl.admin.brokers.permission import write_routes, write_setting
+from rmqctl.admin.brokers.rules.permission import SETTING, name_servers_of
 from rmqctl.admin.groups.config import delete_group, read_configs, write_config
 from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.topics.config import delete_topic, read_topic, write_topic
@@ -21,6 +23,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem
 from rmqctl.model.route import BrokerData
 
+from .broker_lookup import find_fields, read_fields
 from .lookup import FoundConfig, find_config, find_topic
 from .topic_routes import offering_brokers
 
@@ -45,7 +48,11 @@ class ConfigAccess(Protocol):
 
     @property
     def topic(self) -> str | None:
-        """The topic that it is of; its route follows the change. None for a group."""
+        """The topic that it is of; its route follows the change. None for a group or a broker."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether a part of it may change only some time after the broker's answer."""
 
     async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
         """Read it from these brokers, which existed at `seen_ms`. Raises their error when none of them answers."""
@@ -67,6 +74,10 @@ class _GroupAccess(Struct, frozen=True):
     @property
     def topic(self) -> None:
         return None
+
+    @property
+    def follows(self) -> bool:
+        return False
 
     @property
     def what(self) -> str:
@@ -103,6 +114,10 @@ class _TopicAccess(Struct, frozen=True):
     deleted_at: frozenset[str]
 
     @property
+    def follows(self) -> bool:
+        return False
+
+    @property
     def what(self) -> str:
         return f"topic {self.topic}"
 
@@ -128,8 +143,48 @@ class _TopicAccess(Struct, frozen=True):
         await delete_topic(client, broker, self.topic)
 
 
+class _BrokerAccess(Struct, frozen=True):
+    """A broker's write permission: its own setting, which name servers follow, or their routes only."""
+
+    subject: Subject
+    route: Route
+    names: frozenset[str]
+
+    @property
+    def topic(self) -> None:
+        return None
+
+    @property
+    def follows(self) -> bool:
+        return True
+
+    @property
+    def what(self) -> str:
+        return "a permission"
+
+    async def find(self, client: Client, _: Collection[str], seen_ms: int) -> FoundConfig:
+        return await find_fields(client, self.subject, self.names, seen_ms=seen_ms)
+
+    async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
+        return BrokerConfig(await read_fields(client, broker, self.names))
+
+    async def write(self, client: Client, broker: BrokerData, item: ConfigReceiptItem) -> None:
+        before, target = item.before or {}, item.target or {}
+        if self.route is Route.BROKER_CONFIG:
+            await write_setting(client, broker, target[SETTING])
+        else:
+            changed = {name: target[name] for name in name_servers_of(target) if target[name] != before.get(name)}
+            await write_routes(client, broker.broker_name, changed)
+
+    async def delete(self, *_: object) -> None:
+        raise AssertionError("the permission of a broker is never deleted")
+
+
 def access_of(plan: Plan) -> ConfigAccess:
     """Return the access to the configuration that a plan changes."""
+    if plan.broker is not None:
+        names = {name for item in plan.configs for name in item.target or ()}
+        return _BrokerAccess(plan.subject, plan.route, frozenset(names))
     if plan.route is not Route.TOPIC_CONFIG:
         return _GroupAccess(plan.group, plan.takes_offsets)
     deleted_at = frozenset(item.broker_name for item in plan.configs if item.is_deletion)

@@ -192,12 +192,13 @@ class _Run:
         self._settle(sorted(configs), sorted(offsets))
 
     def _is_open(self, configs: Sequence[int], offsets: Sequence[int]) -> bool:
-        """Return whether some item was not answered, or not read back, and was not seen to have taken effect."""
+        """Return whether some item was not answered, or not read back, and may still be seen to take effect."""
         unknown = [(index, self.items[index]) for index in offsets] + [
             (len(self.items) + index, self.configs[index]) for index in configs
         ]
         return any(
-            item.result is Result.UNKNOWN and (number in self._unanswered or not item.is_after_known)
+            item.result is Result.UNKNOWN
+            and (number in self._unanswered or not item.is_after_known or self._access.follows)
             for number, item in unknown
         )
 

@@ -220,6 +220,7 @@ def new_config_plan(
         brokers={name: found.brokers[name].master_address or "" for name in sorted(names)},
         group=found.group,
         topic=found.subject.topic,
+        broker=found.subject.broker,
         route=route,
         asked=asked,
         reason=reason,
@@ -246,6 +247,6 @@ def _unseen_configs(found: FoundConfig) -> Iterator[ConfigItem]:
 def _not_read(found: FoundConfig) -> Iterator[Consequence]:
     names = sorted({failure.broker_name or "" for failure in found.failures})
     if names:
-        members = ", and members there are unknown" if found.subject.topic is None else ""
+        members = ", and members there are unknown" if found.subject.kind == "group" else ""
         text = f"{listed(names)} could not be read: nothing will be changed there{members}."
         yield Consequence("NOT_READ", text)

@@ -7,9 +7,11 @@ from typing import Any
 
 from rmqctl.errors import RefusedError, UsageError
 from rmqctl.model.plan import ConfigItem, Consequence, Route, Subject
+from rmqctl.text.words import listed
 
 from .rules.fields import differing_names, is_taken_over, setting_words
 
+_SHOWN = 10
 Configs = Mapping[str, Mapping[str, Any]]
 """Configurations by broker."""
 
@@ -57,3 +59,14 @@ def describe_differing(targets: Configs) -> Iterator[Consequence]:
     if names := differing_names(*targets.values()):
         said = "; ".join(f"{name} {', '.join(setting_words(fields, names))}" for name, fields in targets.items())
         yield Consequence("BROKERS_DIFFER", f"The brokers still differ: {said}.")
+
+
+def describe_other_name_servers(registered: Iterable[str], asked: Collection[str], keep: str) -> Iterator[Consequence]:
+    """Yield the name servers that brokers register with (namesrvAddr) and are not asked; `keep`: what they do."""
+    others = sorted({each.strip() for every in registered for each in every.split(";")} - {"", *asked})
+    if others:
+        text = (
+            f"Brokers also register with {listed(others, _SHOWN)}, which this command does not ask: unless these are "
+            f"other names of the same servers, {keep}. Name them all with -n."
+        )
+        yield Consequence("OTHER_NAME_SERVERS", text)

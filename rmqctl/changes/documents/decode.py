@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rmqctl.admin.brokers.rules.permission import are_permissions
 from rmqctl.changes.groups.rules.dead_letter_permission import is_permission_change
 from rmqctl.changes.offsets.rules.skips import may_older_skip
 from rmqctl.changes.topics.rules.effects import is_config_of
@@ -24,7 +25,7 @@ from rmqctl.model.plan import (
     PlanItem,
     Route,
     is_config_change,
-    is_topic_change,
+    subject_kind,
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
@@ -90,6 +91,7 @@ class _Document(Struct, frozen=True, rename="camel"):
     route: Route
     items: list[_Item]
     topic: str | None = None  # older releases change only groups
+    broker: str | None = None
     asked: str = ""
     reason: str | None = None
     sha256: str | None = None
@@ -156,6 +158,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             brokers=document.brokers,
             group=document.group or "",
             topic=document.topic,
+            broker=document.broker,
             route=document.route,
             asked=document.asked,
             reason=document.reason,
@@ -190,9 +193,10 @@ def _is_with_offsets(document: _Document) -> bool:
 
 def _check_items(document: _Document, where: str) -> None:
     """Raise UsageError for items that rmqctl never writes."""
-    is_topic = is_topic_change(document.operation)
-    if (document.group is None) is not is_topic or (document.topic is not None) is not is_topic:
-        raise UsageError(f"{where} does not name one {'topic' if is_topic else 'group'}.")
+    kind = subject_kind(document.operation)
+    named = {"group": document.group, "topic": document.topic, "broker": document.broker}
+    if [each for each, name in named.items() if name is not None] != [kind]:
+        raise UsageError(f"{where} does not name one {kind}.")
     seen: set[tuple[str | None, str, int | None]] = set()
     for item in document.items:
         place = (item.topic, item.broker_name, item.queue_id)
@@ -214,18 +218,21 @@ def _check_items(document: _Document, where: str) -> None:
             or (document.kind == PLAN and item.route is Route.POP_ACK and item.cleaning is None)
         ):
             raise UsageError(f"{where} has an invalid offset or queue at {item.broker_name}.")
-        if is_topic and (item.topic is not None or not _is_of_topic(item, document)):
-            raise UsageError(f"{where} changes more than topic {document.topic}, at {item.broker_name}.")
+        if kind != "group" and (item.topic is not None or not _is_of_subject(item, document)):
+            raise UsageError(f"{where} changes more than {kind} {named[kind]}, at {item.broker_name}.")
         is_permission = item.route is Route.UNSEEN or _is_permission_change(item, document.group or "")
         if document.operation is Operation.DLQ_FIX_PERMISSION and not is_permission:
             sentence = f"{where} changes more than the permission of a dead-letter topic, at {item.broker_name}."
             raise UsageError(sentence)
 
 
-def _is_of_topic(item: _Item, document: _Document) -> bool:
-    """Return whether a configuration is that of the document's topic, before and after."""
-    configs = (_config(item.before), _config(item.target))
-    has_route = (item.route or document.route) in (Route.TOPIC_CONFIG, Route.UNSEEN)
+def _is_of_subject(item: _Item, document: _Document) -> bool:
+    """Return whether a configuration is that of the document's topic, or broker, before and after."""
+    configs, route = (_config(item.before), _config(item.target)), item.route or document.route
+    if document.broker is not None:
+        is_way = route in (Route.BROKER_CONFIG, Route.NAME_SERVER) and item.broker_name == document.broker
+        return is_way and all(each is not None and are_permissions(each) for each in configs)
+    has_route = route in (Route.TOPIC_CONFIG, Route.UNSEEN)
     return has_route and all(each is None or is_config_of(document.topic, each) for each in configs)
 
 
@@ -266,6 +273,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
         brokers=document.brokers,
         group=document.group or "",
         topic=document.topic,
+        broker=document.broker,
         route=document.route,
         asked=document.asked,
         reason=document.reason,

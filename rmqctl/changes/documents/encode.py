@@ -56,7 +56,11 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def _subject(subject: Subject) -> dict[str, str | None]:
-    return {"group": subject.group if subject.topic is None else None, "topic": subject.topic}
+    return {
+        "group": subject.group if subject.kind == "group" else None,
+        "topic": subject.topic,
+        "broker": subject.broker,
+    }
 
 
 def _plan_item(item: PlanItem) -> dict[str, Any]:

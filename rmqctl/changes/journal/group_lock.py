@@ -1,4 +1,4 @@
-"""One writer at a time per group or topic of a cluster, among this user's processes on this machine.
+"""One writer at a time per group, topic or broker of a cluster, among this user's processes on this machine.
 
 A cluster has no unique identity: the same one is reached through several name servers, and two can have the same names.
 So each is locked at the address of each master of its cluster, even of masters that a plan does not change: two
@@ -36,17 +36,16 @@ async def lock_places(client: Client, plan: Plan) -> set[str]:
 
 @contextmanager
 def group_lock(
-    group: str, operation: str, places: Collection[str], *, topic: str | None = None, folder: Path | None = None
+    subject: Subject, operation: str, places: Collection[str], *, folder: Path | None = None
 ) -> Iterator[None]:
-    """Hold a group's lock at all places, or a `topic`'s. Raises BusyError immediately when another process has one.
+    """Hold the lock of what is changed at all places. Raises BusyError immediately when another process has one.
 
     `places` are from lock_places(); `folder` is the state folder, if it is not the user's. Raises UsageError for an
     unusable folder, UnsupportedError on systems that cannot lock files.
     """
     folder = state_folder() if folder is None else folder
-    subject = Subject(group, topic)
     # A group's name has no blank, so a topic of the same name has another lock.
-    key = group if topic is None else str(subject)
+    key = subject.group if subject.kind == "group" else str(subject)
     with ExitStack() as held:
         # Always in the same order: of two processes that want the same places, one gets all of them.
         for place in sorted(set(places)):

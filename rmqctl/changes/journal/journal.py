@@ -249,7 +249,7 @@ class Journal:
             return str(text)
 
     def history(self, *, cluster: str | None = None, name: str | None = None, limit: int | None = None) -> list[Change]:
-        """Return the changes, of the group and the topic with this name if given; the last one started first."""
+        """Return the changes, of the group, topic and broker with this name if given; the last one started first."""
         counts = ", ".join(f"total(items.result = '{result}') AS {result}" for result in (*Result, ATTEMPTING))
         topics = (
             "(SELECT group_concat(topic, ' ') FROM (SELECT DISTINCT topic FROM items WHERE change = found.number "
@@ -258,12 +258,13 @@ class Journal:
         query = (
             f"SELECT found.*, {topics} AS topics, {counts} FROM (SELECT * FROM changes "  # noqa: S608
             "WHERE (?1 IS NULL OR cluster = ?1) "
-            "AND (?2 IS NULL OR group_name IN (?2, ?4)) ORDER BY number DESC LIMIT ?3) AS found "
+            "AND (?2 IS NULL OR group_name IN (?2, ?4, ?5)) ORDER BY number DESC LIMIT ?3) AS found "
             "LEFT JOIN items ON items.change = found.number GROUP BY found.number ORDER BY found.number DESC"
         )
         with self._file.transaction() as connection:
-            topic = None if name is None else subject_text(Subject("", name))
-            rows = connection.execute(query, storable((cluster, name, -1 if limit is None else limit, topic)))
+            subjects = () if name is None else (Subject("", name), Subject("", broker=name))
+            others = [subject_text(each) for each in subjects] or ["", ""]
+            rows = connection.execute(query, storable((cluster, name, -1 if limit is None else limit, *others)))
             return [read_change(row, _state(row)) for row in rows]
 
     def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:

@@ -180,6 +180,7 @@ def read_receipt(
         brokers=msgspec.json.decode(row["brokers"], type=dict[str, str]),
         group=_subject(row).group,
         topic=_subject(row).topic,
+        broker=_subject(row).broker,
         route=Route(row["route"]),
         asked=row["asked"],
         reason=row["reason"],
@@ -192,18 +193,15 @@ def read_receipt(
     )
 
 
-# No group has a name with a blank.
-_TOPIC = "topic "
-
-
 def subject_text(subject: Subject) -> str:
-    """Return what is changed as the journal notes it: the name of a group, or "topic NAME"."""
-    return subject.group if subject.topic is None else f"{_TOPIC}{subject.topic}"
+    """Return what is changed as the journal notes it: the name of a group, "topic NAME" or "broker NAME"."""
+    return subject.group if subject.kind == "group" else str(subject)
 
 
 def _subject(row: sqlite3.Row) -> Subject:
-    text = row["group_name"]
-    return Subject("", text.removeprefix(_TOPIC)) if text.startswith(_TOPIC) else Subject(text)
+    # No group has a name with a blank.
+    kind, blank, name = row["group_name"].partition(" ")
+    return Subject("", **{kind: name}) if blank and kind in ("topic", "broker") else Subject(row["group_name"])
 
 
 def _who(row: sqlite3.Row) -> Who:

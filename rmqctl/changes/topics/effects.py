@@ -8,6 +8,7 @@ from rmqctl.admin.brokers.cluster import MasterSettings, read_settings
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.topics.queues import find_route
 from rmqctl.changes.configs.lookup import FoundConfig
+from rmqctl.changes.configs.settings import describe_other_name_servers
 from rmqctl.changes.configs.topic_routes import offering_brokers
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
@@ -75,7 +76,11 @@ async def _describe_deletion(
         *_offsets(losses.groups, settings),
         *_pop_retries(topic, losses.groups, settings, topics),
         *(_kept(topic, kept, deleted, settings) if kept else _comes_again(settings)),
-        *_other_name_servers(settings, client.name_servers),
+        *describe_other_name_servers(
+            (each.values.get("namesrvAddr", "") for each in settings.values()),
+            client.name_servers,
+            "they keep the route",
+        ),
         *_unread_settings(sorted(answers.failed)),
     ]
 
@@ -138,17 +143,6 @@ def _kept(
     names = listed([item.broker_name for item in deleted], _SHOWN)
     text = f"The topic is kept at {listed(kept, _SHOWN)}: its route lists {names} without permissions."
     yield Consequence("KEPT_ELSEWHERE", text)
-
-
-def _other_name_servers(settings: Mapping[str, MasterSettings], asked: Collection[str]) -> Iterator[Consequence]:
-    addresses = {each.strip() for every in settings.values() for each in every.values.get("namesrvAddr", "").split(";")}
-    others = sorted(addresses - {"", *asked})
-    if others:
-        text = (
-            f"Brokers also register with {listed(others, _SHOWN)}, which this command does not ask: unless these are "
-            "other names of the same servers, they keep the route. Name them all with -n."
-        )
-        yield Consequence("OTHER_NAME_SERVERS", text)
 
 
 def _is_5(settings: MasterSettings) -> bool:

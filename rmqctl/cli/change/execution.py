@@ -49,15 +49,13 @@ if TYPE_CHECKING:
 
 
 def check_consent(
-    invocation: Invocation, group: str, consent: Consent, *, is_config_change: bool = False, topic: str | None = None
+    invocation: Invocation, subject: Subject, consent: Consent, *, is_config_change: bool = False
 ) -> None:
     """Raise UsageError for RocketMQ's own groups, and for options that would only fail after the change.
 
-    `topic` is what is changed instead of a group. Raises RefusedError in a readonly context. Commands call this before
-    they contact the cluster.
+    Raises RefusedError in a readonly context. Commands call this before they contact the cluster.
     """
-    if topic is None:
-        require_no_system_group(group)
+    require_no_system_group(subject.group)
     plan_columns: Sequence[Column] = PLAN_COLUMNS
     receipt_columns: Sequence[Column] = RECEIPT_COLUMNS
     if is_config_change:
@@ -69,7 +67,7 @@ def check_consent(
     if consent.plan_path is not None:
         new_file("--plan", consent.plan_path)
     if not consent.is_plan_only:
-        require_file_locks(f"Changing a {Subject(group, topic).kind}")
+        require_file_locks(f"Changing a {subject.kind}")
     check_display(
         invocation, is_plan_only=consent.is_plan_only, plan_columns=plan_columns, receipt_columns=receipt_columns
     )
@@ -158,7 +156,7 @@ def perform(
         async def run(client: Client) -> ReceiptReport:
             interrupts.watch()
             places = await lock_places(client, plan)
-            with group_lock(plan.group, plan.operation, places, topic=plan.topic):
+            with group_lock(plan.subject, plan.operation, places):
                 await _cool_down(client, plan, journal, report)
                 return await apply_plan(
                     client,

@@ -86,18 +86,19 @@ ConfigConsent = Annotated[Consent, without("assume_offline", "strict", "wait_sta
 
 def group_name(invocation: "Invocation", group: str) -> str:
     """Return the full name of a group. Raises UsageError for a pattern: a change needs exact names."""
-    return _exact_name(invocation, "group", group)
+    return invocation.full_name(exact_name("group", group))
 
 
 def topic_name(invocation: "Invocation", topic: str) -> str:
     """Return the full name of a topic, as group_name()."""
-    return _exact_name(invocation, "topic", topic)
+    return invocation.full_name(exact_name("topic", topic))
 
 
-def _exact_name(invocation: "Invocation", kind: str, name: str) -> str:
+def exact_name(kind: str, name: str) -> str:
+    """Return the name of what is changed. Raises UsageError for a pattern."""
     if is_pattern(name):
         raise UsageError(f"{kind.upper()} {name}: a change accepts no wildcards.", hint=f"Name one {kind}.")
-    return invocation.full_name(name)
+    return name
 
 
 def topic_names(invocation: "Invocation", topics: Sequence[str] | None) -> tuple[str, ...]:

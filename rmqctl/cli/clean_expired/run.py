@@ -239,13 +239,14 @@ def _check_cleaning(invocation: Invocation, group: str, older_than: str | None, 
     """Raise UsageError or RefusedError for invalid options before the cluster is asked."""
     from rmqctl.cli.change.execution import check_consent
     from rmqctl.cli.change.options import group_name
+    from rmqctl.model.plan import Subject
 
     if older_than is None:
         raise UsageError(
             "Cleaning requires --older-than, the minimum time in consumption.",
             hint=f"Use rmqctl clean-expired {group} to see the time of each message.",
         )
-    check_consent(invocation, group_name(invocation, group), consent)
+    check_consent(invocation, Subject(group_name(invocation, group)), consent)
 
 
 def _level(delay_level: int | None, *, to_dlq: bool) -> int:

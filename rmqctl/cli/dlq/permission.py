@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rmqctl.changes.groups.dead_letter_permission import plan_permission
 from rmqctl.cli.change.execution import check_consent, confirm_and_apply
 from rmqctl.cli.change.options import Consent, group_name
+from rmqctl.model.plan import Subject
 
 if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation
@@ -22,7 +23,7 @@ def fix_permission(invocation: Invocation, group: str, consent: Consent) -> int:
     confirm_and_apply().
     """
     name = group_name(invocation, group)
-    check_consent(invocation, name, consent, is_config_change=True)
+    check_consent(invocation, Subject(name), consent, is_config_change=True)
     planned = invocation.ask(lambda client: plan_permission(client, name, reason=consent.reason))
     # Each broker has its own copy of the permission: a broker that does not answer need not block the others.
     return confirm_and_apply(invocation, planned, replace(consent, partial=True))

@@ -40,10 +40,11 @@ def command(
     from rmqctl.changes.groups.plan import ConfigRequest, plan_creation
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.model.names import require_new_name
+    from rmqctl.model.plan import Subject
 
     invocation = Invocation(ctx)
     name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
-    check_consent(invocation, name, consent, is_config_change=True)
+    check_consent(invocation, Subject(name), consent, is_config_change=True)
     changes, brokers = settings.changes(), tuple(broker or ())
     require_new_name(group)
     origin = () if other is None else (f"--from {other}",)

@@ -35,10 +35,11 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.groups.delete import plan_group_deletion
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
+    from rmqctl.model.plan import Subject
 
     invocation = Invocation(ctx)
     name, brokers = group_name(invocation, group), tuple(broker or ())
-    check_consent(invocation, name, consent, is_config_change=True)
+    check_consent(invocation, Subject(name), consent, is_config_change=True)
     asked = request_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(
         lambda client: plan_group_deletion(

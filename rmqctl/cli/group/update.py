@@ -36,10 +36,11 @@ def command(
     from rmqctl.changes.groups.plan import ConfigRequest, plan_update
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
+    from rmqctl.model.plan import Subject
 
     invocation = Invocation(ctx)
     name = group_name(invocation, group)
-    check_consent(invocation, name, consent, is_config_change=True)
+    check_consent(invocation, Subject(name), consent, is_config_change=True)
     changes, brokers = settings.changes(), tuple(broker or ())
     if not changes.names:
         raise UsageError("No change is given.", hint="Add for example --retries 3, or --set FIELD=VALUE for any field.")

@@ -39,13 +39,13 @@ def command(
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
-    from rmqctl.model.plan import Operation
+    from rmqctl.model.plan import Operation, Subject
 
     invocation = Invocation(ctx)
     origin, name = group_name(invocation, source), group_name(invocation, group)
     if origin == name:
         raise UsageError(f"FROM and TO are the same group, {name}.")
-    check_consent(invocation, name, consent)
+    check_consent(invocation, Subject(name), consent)
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> PlanReport:

@@ -40,12 +40,13 @@ def command(
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
+    from rmqctl.model.plan import Subject
 
     invocation = Invocation(ctx)
     if not topic and not leftovers:
         raise UsageError("No offsets are selected.", hint="Add --topic TOPIC or --leftovers.")
     name, topics = group_name(invocation, group), topic_names(invocation, topic)
-    check_consent(invocation, name, consent)
+    check_consent(invocation, Subject(name), consent)
 
     async def make(client: "Client") -> PlanReport:
         return await plan_deletion(

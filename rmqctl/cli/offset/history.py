@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset history
-  rmqctl offset history my-group --limit 5              # or a topic
+  rmqctl offset history my-group --limit 5              # or a topic or broker
   rmqctl offset history --id 20261121T200840-be3ab7     # one change, queue by queue
   rmqctl offset history -o json | jq '.items[] | select(.state != "DONE")'
 
@@ -35,7 +35,9 @@ def command(
     group: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Show only this group or topic, or the change of this id.", show_default=False
+            metavar="[NAME]",
+            help="Only this group, topic or broker, or the change of this id.",
+            show_default=False,
         ),
     ] = None,
     identity: Annotated[
@@ -68,7 +70,10 @@ def command(
     is_cut, changes = len(changes) > limit, changes[:limit]
     listing = Listing(
         kind="ChangeList",
-        columns=_columns(has_several_clusters=len({change.cluster for change in changes}) > 1),
+        columns=_columns(
+            has_several_clusters=len({change.cluster for change in changes}) > 1,
+            has_brokers=any(change.subject.broker is not None for change in changes),
+        ),
         items=[_item(change) for change in changes],
         name=lambda item: str(item["id"]),
         warnings=[f"Only {counted(limit, 'change', 'is')} shown, newest first. Show more with --limit {limit * 2}."]
@@ -93,7 +98,8 @@ def _item(change: "Change") -> dict[str, Any]:
         "pid": change.who.pid,
         "context": change.who.context,
         "cluster": change.cluster,
-        "group": change.subject.group if change.subject.topic is None else None,
+        "group": change.subject.group if change.subject.kind == "group" else None,
+        "broker": change.subject.broker,
         "topics": list(change.topics) if change.subject.topic is None else [change.subject.topic],
         "route": change.route.value,
         "asked": change.asked,
@@ -121,7 +127,7 @@ def _count(heading: str, key: str) -> Column:
     return Column(heading, key, is_number=True, is_alarm=lambda item: bool(item[key]), gives_way=1)
 
 
-def _columns(*, has_several_clusters: bool) -> tuple[Column, ...]:
+def _columns(*, has_several_clusters: bool, has_brokers: bool = True) -> tuple[Column, ...]:
     return (
         Column("ID", "id", is_id=True),
         Column("WHEN", "startedAtMs", show=_show_age, gives_way=3),
@@ -129,6 +135,7 @@ def _columns(*, has_several_clusters: bool) -> tuple[Column, ...]:
         Column("WHAT", "operation", show=_what),
         Column("CLUSTER", "cluster", is_wide=not has_several_clusters),
         Column("GROUP", "group", show=lambda item: item["group"] or "-"),
+        Column("BROKER", "broker", show=lambda item: item["broker"] or "-", is_wide=not has_brokers),
         Column("TOPIC", "topics", show=lambda item: listed(item["topics"]) or "-"),
         Column("ASKED", "asked", gives_way=True),
         Column("STATE", "state", is_alarm=_is_open),

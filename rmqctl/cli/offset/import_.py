@@ -50,7 +50,7 @@ def command(
     from rmqctl.changes.offsets.targets import ResetRequest
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
-    from rmqctl.model.plan import Operation
+    from rmqctl.model.plan import Operation, Subject
 
     invocation = Invocation(ctx)
     if not consent.is_plan_only:
@@ -58,7 +58,7 @@ def command(
     offsets = parse_offsets(read_input("FILE", file))
     # A file has the full name of the group; the command line has a name within the namespace.
     name = offsets.settle_group(None if group is None else group_name(invocation, group))
-    check_consent(invocation, name, consent)
+    check_consent(invocation, Subject(name), consent)
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> PlanReport:

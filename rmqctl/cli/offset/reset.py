@@ -65,7 +65,7 @@ def command(
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.errors import UsageError
-    from rmqctl.model.plan import Operation
+    from rmqctl.model.plan import Operation, Subject
 
     from .reset_target import parse_asked, resolve
 
@@ -73,7 +73,7 @@ def command(
     asked = parse_asked(options)
     choices = parse_queues(queue)
     name, topics = group_name(invocation, group), topic_names(invocation, options.topic)
-    check_consent(invocation, name, consent)
+    check_consent(invocation, Subject(name), consent)
     if asked.group is not None and group_name(invocation, asked.group) == name:
         raise UsageError(f"--to-group {name} is the group itself.", hint="Name another group.")
     file = None

@@ -39,11 +39,11 @@ def command(
     from rmqctl.changes.offsets.targets import ResetRequest
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
-    from rmqctl.model.plan import Operation
+    from rmqctl.model.plan import Operation, Subject
 
     invocation = Invocation(ctx)
     name = group_name(invocation, group)
-    check_consent(invocation, name, consent)
+    check_consent(invocation, Subject(name), consent)
     request = ResetRequest(
         Operation.OFFSET_SKIP, TargetSpec(TargetKind.LATEST), topic_names(invocation, topic),
         parse_queues(queue), with_retry=with_retry, assume_offline=consent.assume_offline,

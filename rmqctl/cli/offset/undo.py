@@ -47,14 +47,14 @@ def command(
     from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.change.receipts import find_receipt
-    from rmqctl.model.plan import is_config_change
+    from rmqctl.model.plan import Operation, is_config_change
 
     invocation = Invocation(ctx)
     if not consent.is_plan_only:
         invocation.require_writable()
     undone = find_receipt(receipt)
     is_config = is_config_change(undone.operation)
-    check_consent(invocation, undone.group, consent, is_config_change=is_config, topic=undone.topic)
+    check_consent(invocation, undone.subject, consent, is_config_change=is_config)
     with Journal() as journal:
         later = find_later(journal, undone)
         undone = with_later_observations(journal, undone)
@@ -66,4 +66,9 @@ def command(
         )  # fmt: skip
 
     planned = invocation.ask(make)
+    if planned.plan.operation is Operation.BROKER_DRAIN and planned.plan.configs:
+        from rmqctl.cli.broker.permission import show_effects, with_undo_effects
+
+        found, planned = invocation.ask(lambda client: with_undo_effects(client, planned))
+        show_effects(invocation, found)
     return confirm_and_apply(invocation, planned, consent)

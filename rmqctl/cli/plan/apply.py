@@ -49,9 +49,13 @@ def command(
     invocation = Invocation(ctx)
     plan, _ = parse_plan(read_input("FILE", file), file)
     is_config = is_config_change(plan.operation)
-    check_consent(invocation, plan.group, consent, is_config_change=is_config, topic=plan.topic)
+    check_consent(invocation, plan.subject, consent, is_config_change=is_config)
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
+    if plan.operation is Operation.BROKER_DRAIN:
+        from rmqctl.cli.broker.permission import require_same_effects
+
+        invocation.ask(lambda client: require_same_effects(client, plan))
     planned = PlanReport(plan, ())
     if plan.operation is Operation.CLEAN_EXPIRED:
         # Each queue is cleaned on its own, as by clean-expired itself.

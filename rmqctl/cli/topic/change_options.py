@@ -95,9 +95,10 @@ def change_topic(
     from rmqctl.changes.configs.rules.fields import ConfigChanges
     from rmqctl.changes.topics.plan import TopicRequest
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
+    from rmqctl.model.plan import Subject
 
     name, names = topic_name(invocation, topic), tuple(brokers or ())
-    check_consent(invocation, "", consent, is_config_change=True, topic=name)
+    check_consent(invocation, Subject("", name), consent, is_config_change=True)
     changes = ConfigChanges() if settings is None else settings.changes()
     if needs_change and not changes.names:
         raise UsageError("No change is given.", hint="Add for example --queues 16, or --set FIELD=VALUE for any field.")

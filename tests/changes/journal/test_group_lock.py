@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.errors import BusyError, UsageError
-from rmqctl.model.plan import Operation
+from rmqctl.model.plan import Operation, Subject
 from tests.changes.change_case import ask, planned, two_brokers
 
 HERE = ("a:1",)
@@ -26,7 +26,8 @@ _HOLD = """
 import sys
 from pathlib import Path
 from rmqctl.changes.journal.group_lock import group_lock
-with group_lock(sys.argv[2], "offset reset", sys.argv[3:], folder=Path(sys.argv[1])):
+from rmqctl.model.plan import Subject
+with group_lock(Subject(sys.argv[2]), "offset reset", sys.argv[3:], folder=Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -47,7 +48,7 @@ def holder(folder: Path, group: str, *places: str) -> Iterator[subprocess.Popen[
 
 def test_a_group_that_another_process_changes_is_refused_with_who_and_what(tmp_path: Path) -> None:
     with holder(tmp_path, "G") as process:
-        with pytest.raises(BusyError) as raised, group_lock("G", Operation.OFFSET_SKIP, HERE, folder=tmp_path):
+        with pytest.raises(BusyError) as raised, group_lock(Subject("G"), Operation.OFFSET_SKIP, HERE, folder=tmp_path):
             pytest.fail("two have the lock")
         assert raised.value.sentence == f"Group G is being changed by process {process.pid} (offset reset)."
         assert (raised.value.exit_code, raised.value.name) == (1, "BUSY")
@@ -57,12 +58,12 @@ def test_the_lock_is_free_when_its_process_ended_by_itself_or_was_killed(tmp_pat
     with holder(tmp_path, "G") as process:
         process.communicate("")
         assert process.returncode == 0
-        with group_lock("G", "offset skip", HERE, folder=tmp_path):
+        with group_lock(Subject("G"), "offset skip", HERE, folder=tmp_path):
             pass
     with holder(tmp_path, "G") as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        with group_lock("G", "offset skip", HERE, folder=tmp_path):
+        with group_lock(Subject("G"), "offset skip", HERE, folder=tmp_path):
             pass
 
 
@@ -70,25 +71,25 @@ def test_who_comes_after_a_killed_process_is_the_one_that_is_named(tmp_path: Pat
     with holder(tmp_path, "G") as process:
         process.kill()
         process.wait()
-    with group_lock("G", "group delete", HERE, folder=tmp_path), pytest.raises(BusyError) as raised:
-        group_lock("G", "offset skip", HERE, folder=tmp_path).__enter__()
+    with group_lock(Subject("G"), "group delete", HERE, folder=tmp_path), pytest.raises(BusyError) as raised:
+        group_lock(Subject("G"), "offset skip", HERE, folder=tmp_path).__enter__()
     assert raised.value.sentence == f"Group G is being changed by process {os.getpid()} (group delete)."
 
 
 def test_who_has_not_written_yet_who_it_is_is_another_process(tmp_path: Path) -> None:
-    with group_lock("G", "offset skip", HERE, folder=tmp_path):
+    with group_lock(Subject("G"), "offset skip", HERE, folder=tmp_path):
         (file,) = (tmp_path / "locks").iterdir()
         os.truncate(file, 0)
         with pytest.raises(BusyError, match="is being changed by another process"):
-            group_lock("G", "offset skip", HERE, folder=tmp_path).__enter__()
+            group_lock(Subject("G"), "offset skip", HERE, folder=tmp_path).__enter__()
 
 
 def test_other_groups_are_free_whatever_their_names(tmp_path: Path) -> None:
     with (
-        group_lock("G", "offset reset", HERE, folder=tmp_path),
-        group_lock("g", "offset reset", HERE, folder=tmp_path),
-        group_lock("../../G" + "x" * 300, "offset reset", HERE, folder=tmp_path),
-        group_lock("%RETRY%\udcff", "offset reset", HERE, folder=tmp_path),
+        group_lock(Subject("G"), "offset reset", HERE, folder=tmp_path),
+        group_lock(Subject("g"), "offset reset", HERE, folder=tmp_path),
+        group_lock(Subject("../../G" + "x" * 300), "offset reset", HERE, folder=tmp_path),
+        group_lock(Subject("%RETRY%\udcff"), "offset reset", HERE, folder=tmp_path),
     ):
         files = list((tmp_path / "locks").iterdir())
     assert len(files) == 4
@@ -99,7 +100,7 @@ def test_other_groups_are_free_whatever_their_names(tmp_path: Path) -> None:
 def test_groups_of_one_name_in_two_clusters_are_changed_at_the_same_time(tmp_path: Path) -> None:
     with (
         holder(tmp_path, "G", "C@ns:1", "a:1", "b:1"),
-        group_lock("G", "offset reset", ("C@other:1", "x:1", "y:1"), folder=tmp_path),
+        group_lock(Subject("G"), "offset reset", ("C@other:1", "x:1", "y:1"), folder=tmp_path),
     ):
         pass
 
@@ -112,9 +113,11 @@ def test_groups_of_one_name_in_two_clusters_are_changed_at_the_same_time(tmp_pat
 def test_one_cluster_is_locked_however_it_is_named(tmp_path: Path, places: tuple[str, ...]) -> None:
     with holder(tmp_path, "G", "C@ns:1", "a:1", "b:1") as process:
         with pytest.raises(BusyError, match=f"by process {process.pid} "):
-            group_lock("G", "offset skip", places, folder=tmp_path).__enter__()
+            group_lock(Subject("G"), "offset skip", places, folder=tmp_path).__enter__()
         # What it had taken by then is free again.
-        with group_lock("G", "offset skip", [place for place in places if place == "C@ns2:1"], folder=tmp_path):
+        with group_lock(
+            Subject("G"), "offset skip", [place for place in places if place == "C@ns2:1"], folder=tmp_path
+        ):
             pass
 
 
@@ -128,10 +131,10 @@ def test_a_group_is_locked_at_all_masters_of_its_cluster_whichever_its_plan_touc
 def test_the_lock_is_given_up_and_the_error_kept_when_the_change_fails(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError, match="of the change"),
-        group_lock("G", "offset reset", HERE, folder=tmp_path),
+        group_lock(Subject("G"), "offset reset", HERE, folder=tmp_path),
     ):
         raise FileNotFoundError("of the change")
-    with group_lock("G", "offset reset", HERE, folder=tmp_path):
+    with group_lock(Subject("G"), "offset reset", HERE, folder=tmp_path):
         pass
     (file,) = (tmp_path / "locks").iterdir()
     assert file.read_bytes() == b""
@@ -139,14 +142,14 @@ def test_the_lock_is_given_up_and_the_error_kept_when_the_change_fails(tmp_path:
 
 def test_locks_stand_in_the_users_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
-    with group_lock("G", "offset reset", HERE):
+    with group_lock(Subject("G"), "offset reset", HERE):
         assert len(list((tmp_path / "state" / "locks").iterdir())) == 1
 
 
 def test_a_folder_that_cannot_be_used_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("a file")
     with pytest.raises(UsageError, match="file exists") as raised:
-        group_lock("G", "offset reset", HERE, folder=tmp_path).__enter__()
+        group_lock(Subject("G"), "offset reset", HERE, folder=tmp_path).__enter__()
     assert "RMQCTL_STATE" in (raised.value.hint or "")
 
 

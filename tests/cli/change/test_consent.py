@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.changes.journal.group_lock import group_lock
+from rmqctl.model.plan import Subject
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
@@ -130,7 +131,7 @@ def test_nobody_there(capsys: Captured) -> None:
 def test_a_group_that_somebody_else_changes_is_busy(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     _saved(capsys, path)
-    with group_lock("G", "offset skip", [sandbox.call(lambda inner: inner.brokers["broker-a"].address)]):
+    with group_lock(Subject("G"), "offset skip", [sandbox.call(lambda inner: inner.brokers["broker-a"].address)]):
         for words in (BACK, ("apply", str(path)), ("offset", "skip", "G")):
             result = call(capsys, *words, "--yes", "-o", "json")
             assert (result.code, result.error["name"]) == (1, "BUSY")

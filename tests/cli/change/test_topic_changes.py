@@ -12,6 +12,7 @@ import pytest
 from rmqctl.changes import late_writes
 from rmqctl.changes.documents.encode import sum_of
 from rmqctl.changes.journal.group_lock import group_lock
+from rmqctl.model.plan import Subject
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
@@ -324,7 +325,7 @@ def test_a_name_server_that_lists_something_else_is_named(
 
 def test_one_writer_at_a_time(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     place = sandbox.brokers["broker-b"]
-    with group_lock("", "topic update", [place], topic=TOPIC):
+    with group_lock(Subject("", TOPIC), "topic update", [place]):
         busy = call(capsys, "topic", "delete", TOPIC, "--yes")
         assert (busy.code, f"Topic {TOPIC} is being changed by" in busy.err) == (1, True)
         # A group of the same name is something else.

@@ -37,11 +37,6 @@ def set_up(stage: Stage) -> None:
     wait_stored(stage.cluster, _AUDITOR, "audit", "ledger")
 
 
-def wipe(stage: Stage) -> None:
-    """Take write permission, so that no producer uses the broker."""
-    _let_write(stage, "wipeWritePerm")
-
-
 def drain(stage: Stage) -> None:
     """Let the group that is behind read the rest."""
     java = stage.cluster.java
@@ -62,20 +57,15 @@ def kill(stage: Stage) -> None:
         return not any(queue.startswith(_BROKER) for host in hosts for queue in java.queues(host, "orders"))
 
     wait_until(is_left)
+    wait_shared(stage, "billing", "orders", 2, *_HOSTS, retry_count=0)
 
 
 def start_again(stage: Stage) -> None:
-    """Start the broker, allow producers to use it, and wait until members have its queues."""
+    """Start the broker, and wait until members have its queues."""
     broker = stage.cluster.brokers[_BROKER]
     broker.start()
     broker.wait()
     stage.cluster.wait()
-    _let_write(stage, "addWritePerm")
     stage.cluster.wait_for_route("orders", 2)
     wait_shared(stage, "billing", "orders", 4, *_HOSTS, retry_count=0)
     wait_shared(stage, "reports", "orders", 4, "reports", retry_count=0)
-
-
-def _let_write(stage: Stage, command: str) -> None:
-    said = stage.cluster.java.mqadmin(command, "-n", stage.cluster.namesrv, "-b", _BROKER)
-    assert "OK" in said, said

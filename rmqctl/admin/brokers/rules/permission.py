@@ -1,0 +1,77 @@
+"""A broker's write permission: its own setting, and what each name server routes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from rmqctl.model.route import QueueData
+from rmqctl.model.topic import READ, WRITE, TopicConfig, TopicKind
+from rmqctl.rules.topics import kind_of
+
+SETTING = "brokerPermission"
+"""The setting of a broker, PermName bits; the other fields of a broker's permission are addresses of name servers."""
+
+
+class RoutePermission(StrEnum):
+    """What a name server's routes permit for a broker, over all topics that the broker itself opens for writing."""
+
+    READ_WRITE = "read-write"
+    READ_ONLY = "read-only"
+    MIXED = "mixed"  # some topics can be written
+    NOT_LISTED = "not-listed"  # the name server has no topic of the broker
+
+
+def route_permission(listed: Iterable[QueueData]) -> RoutePermission:
+    """Return what a name server permits, from a broker's entries in its routes."""
+    found = {data.is_writable for data in listed}
+    if not found:
+        return RoutePermission.NOT_LISTED
+    return RoutePermission.MIXED if len(found) > 1 else _of(is_writable=found == {True})
+
+
+def _of(*, is_writable: bool) -> RoutePermission:
+    return RoutePermission.READ_WRITE if is_writable else RoutePermission.READ_ONLY
+
+
+def writable_names(configs: Mapping[str, TopicConfig]) -> list[str]:
+    """Return the topics that a broker itself opens for writing, sorted."""
+    return sorted(topic for topic, config in configs.items() if config.perm & WRITE)
+
+
+def closed_names(configs: Mapping[str, TopicConfig]) -> list[str]:
+    """Return the applications' topics that a broker itself does not open for both reading and writing, sorted."""
+    both, kinds = READ | WRITE, (TopicKind.NORMAL, TopicKind.LIGHT)
+    return sorted(name for name, config in configs.items() if config.perm & both != both and kind_of(name) in kinds)
+
+
+def setting_of(fields: Mapping[str, Any]) -> int | None:
+    """Return a broker's own permission out of its fields, None if it is not among them."""
+    value = fields.get(SETTING)
+    return value if isinstance(value, int) else None
+
+
+def name_servers_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the name servers whose routes are among a broker's fields, sorted."""
+    return tuple(sorted(name for name in fields if name != SETTING))
+
+
+def with_write(fields: Mapping[str, Any], *, is_open: bool) -> dict[str, Any]:
+    """Return a broker's fields with or without write permission at all name servers; its own setting stays."""
+    target = {address: str(_of(is_writable=is_open)) for address in name_servers_of(fields)}
+    return {**fields, **target}
+
+
+def with_setting(fields: Mapping[str, Any], *, is_open: bool) -> dict[str, Any]:
+    """Return a broker's fields after its own setting was written, which name servers follow."""
+    setting = setting_of(fields) or 0
+    return {**with_write(fields, is_open=is_open), SETTING: setting | WRITE if is_open else setting & ~WRITE}
+
+
+def are_permissions(fields: Mapping[str, Any]) -> bool:
+    """Return whether these are a broker's fields, as plans have them."""
+    states = {str(each) for each in RoutePermission}
+    setting = fields.get(SETTING, 0)
+    is_number = type(setting) is int and 0 <= setting <= READ | WRITE | 1
+    return is_number and all(fields[address] in states for address in name_servers_of(fields))

@@ -1,0 +1,133 @@
+"""The target of draining or restoring a broker, which of the two ways leads there, and the consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from rmqctl.admin.brokers.rules.permission import (
+    SETTING,
+    RoutePermission,
+    name_servers_of,
+    setting_of,
+    with_setting,
+    with_write,
+)
+from rmqctl.changes.configs.settings import describe_other_name_servers
+from rmqctl.model.plan import ConfigItem, Consequence, Route
+from rmqctl.model.route import MASTER_ID, BrokerData
+from rmqctl.model.topic import WRITE
+from rmqctl.text.words import counted, listed
+
+_SHOWN = 5
+
+
+def is_drained(fields: Mapping[str, Any]) -> bool:
+    """Return whether all name servers already keep producers from a broker."""
+    return {fields[address] for address in name_servers_of(fields)} == {RoutePermission.READ_ONLY}
+
+
+def drained(name: str, fields: Mapping[str, Any], way: Route) -> ConfigItem:
+    """Return what removes write permission from a broker in one way."""
+    make = with_setting if way is Route.BROKER_CONFIG else with_write
+    return ConfigItem(name, fields, make(fields, is_open=False), route=way)
+
+
+def restored(name: str, fields: Mapping[str, Any], way: Route) -> ConfigItem:
+    """Return what gives write permission back to a broker in one way."""
+    make = with_setting if way is Route.BROKER_CONFIG else with_write
+    return ConfigItem(name, fields, make(fields, is_open=True), route=way)
+
+
+def reverted(
+    name: str, before: Mapping[str, Any], now: Mapping[str, Any], *, is_open: bool, has_closed: bool
+) -> ConfigItem:
+    """Return what an undo makes of a broker's fields `now`, whose former values `before` are to be restored.
+
+    `is_open`: it gives write permission back. Name servers cannot restore a part of their routes, but all of a broker.
+    """
+    changed = [address for address in name_servers_of(now) if now[address] != before.get(address, now[address])]
+    own = setting_of(before)
+    if own != setting_of(now) or (is_open and has_closed and own is not None and changed):
+        target = {**with_setting(now, is_open=is_open), SETTING: own}
+        return ConfigItem(name, now, target, route=Route.BROKER_CONFIG)
+    opened = with_write({address: now[address] for address in changed}, is_open=is_open)
+    return ConfigItem(name, now, {**now, **opened}, route=Route.NAME_SERVER)
+
+
+def describe_other(item: ConfigItem, before: Mapping[str, Any]) -> Iterator[Consequence]:
+    """Yield the name servers that an undo leaves in another state than before the change."""
+    for address in name_servers_of(item.target or {}):
+        target = (item.target or {})[address]
+        if target != (was := before.get(address, target)):
+            yield Consequence("NOT_AS_BEFORE", f"{address} was {was} before the change, and becomes {target}.")
+
+
+def choose_restoring(fields: Mapping[str, Any], closed: Collection[str] | None) -> tuple[Route, str]:
+    """Return the way to give write permission back, and why, as the end of a sentence.
+
+    After brokerPermission is written, the broker registers its topics again, with their own permissions. Name servers
+    just open all topics (RouteInfoManager.addWritePermOfBroker).
+    """
+    setting = setting_of(fields)
+    routes = {address: fields[address] for address in name_servers_of(fields)}
+    unlisted = [address for address, each in routes.items() if each == RoutePermission.NOT_LISTED]
+    if setting is not None and not setting & WRITE:
+        return Route.BROKER_CONFIG, f"brokerPermission is {setting}"
+    if setting is not None and closed:
+        text = f"{counted(len(closed), 'topic')} that the broker itself closes: {listed(closed, _SHOWN)}"
+        return Route.BROKER_CONFIG, f"addWritePerm would also open {text}"
+    if setting is not None and unlisted:
+        return Route.BROKER_CONFIG, f"{listed(unlisted, _SHOWN)} lists no topic of the broker"
+    if setting is None:
+        return Route.NAME_SERVER, "the broker does not answer"
+    return Route.NAME_SERVER, "brokerPermission permits writing, and only name servers do not"
+
+
+def describe_way(way: Route, why: str, *, is_open: bool) -> Consequence:
+    """Return which of the two ways a plan uses, and why."""
+    request = "addWritePerm" if is_open else "wipeWritePerm"
+    words = {
+        Route.BROKER_CONFIG: "broker's own setting (brokerPermission)",
+        Route.NAME_SERVER: f"routes of the name servers ({request})",
+    }
+    return Consequence("WAY", f"This changes the {words[way]}: {why}.")
+
+
+def describe_drain(item: ConfigItem, broker: BrokerData) -> Iterator[Consequence]:
+    """Yield what follows from removing write permission, apart from what happens to groups."""
+    name = item.broker_name
+    text = "Producers notice within 30 s, when they next read routes. Until then, the broker stores what they send."
+    yield Consequence("PRODUCERS_LATE", text)
+    if item.route is Route.NAME_SERVER:
+        text = (
+            "A name server restores the permission when it restarts, when a topic of the broker changes, and when the "
+            f"broker registers again. Check with rmqctl broker drain {name} --by wipeWritePerm --dry-run."
+        )
+        yield Consequence("NOT_LASTING", text)
+        return
+    text = f"The broker keeps brokerPermission in its configuration file, until rmqctl broker restore {name}."
+    yield Consequence("IN_FILE", text)
+    slaves = [address for number, address in broker.addresses.items() if number != MASTER_ID]
+    if slaves:
+        text = f"Slaves keep their own setting: {listed(sorted(slaves), _SHOWN)}. One that becomes master is writable."
+        yield Consequence("SLAVES_KEEP", text)
+
+
+def describe_restore(item: ConfigItem, closed: Collection[str] | None) -> Iterator[Consequence]:
+    """Yield what follows from giving write permission back."""
+    yield Consequence("PRODUCERS_LATE", "Producers notice within 30 s, when they next read routes.")
+    if item.route is not Route.NAME_SERVER or (closed is not None and not closed):
+        return
+    which = "topics" if closed is None else f"{counted(len(closed), 'topic')}"
+    named = "" if closed is None else f": {listed(closed, _SHOWN)}"
+    hint = "" if closed is None else " Use --by brokerPermission to keep them closed."
+    yield Consequence("OPENS_CLOSED", f"addWritePerm also opens {which} that the broker itself closes{named}.{hint}")
+
+
+def describe_state(fields: Mapping[str, Any], registers: str) -> Iterator[Consequence]:
+    """Yield which name servers do not list the broker, and which are not asked; `registers` is its namesrvAddr."""
+    yield from describe_other_name_servers([registers], name_servers_of(fields), "their routes are not known")
+    unlisted = [address for address in name_servers_of(fields) if fields[address] == RoutePermission.NOT_LISTED]
+    if unlisted:
+        yield Consequence("NOT_LISTED", f"{listed(unlisted, _SHOWN)} lists no topic of the broker.")
