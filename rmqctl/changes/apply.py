@@ -34,6 +34,10 @@ async def apply_plan(
         from rmqctl.changes.configs.apply import apply_configs
 
         return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict, report=report)
+    if plan.operation is Operation.MESSAGE_RESEND:
+        from rmqctl.changes.resend.apply import apply_resend
+
+        return await apply_resend(client, plan, plan_text, plan_sha256, journal, who, report=report)
     if plan.operation is Operation.CLEAN_EXPIRED:
         from rmqctl.changes.clean_expired.apply import apply_cleaning as apply
     else:
@@ -53,6 +57,8 @@ async def refresh_plan(client: Client, plan: Plan, *, strict: bool) -> Plan:
         if subject_kind(plan.operation) == "topic":
             await _check_topic(client, plan)
         return plan
+    if plan.operation is Operation.MESSAGE_RESEND:
+        return plan  # checked when it is applied
     from rmqctl.changes.offsets.check import check_plan
 
     return (await check_plan(client, plan, strict=strict)).today

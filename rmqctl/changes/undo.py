@@ -17,6 +17,7 @@ from rmqctl.changes.journal.rows import Change
 from rmqctl.changes.offsets.undo import plan_undo
 from rmqctl.changes.topics.undo import plan_topic_undo
 from rmqctl.client.core import Client
+from rmqctl.errors import RefusedError
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Consequence, Operation, is_config_change
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
@@ -37,6 +38,8 @@ async def plan_change_undo(
     Raises RefusedError if nothing was changed, and for a receipt of another cluster; and what plan_undo,
     plan_group_undo, plan_permission_undo, plan_topic_undo and plan_broker_undo raise.
     """
+    if receipt.operation is Operation.MESSAGE_RESEND:
+        raise RefusedError(f"There is nothing to undo in {receipt.id}: a message that was resent cannot be taken back.")
     receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
     if receipt.operation is Operation.DLQ_FIX_PERMISSION:
         planned = await plan_permission_undo(client, receipt, reason=reason)

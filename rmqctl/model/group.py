@@ -89,6 +89,19 @@ class Member(Struct, frozen=True):
     version: int
 
 
+class ProducerInfo(Struct, frozen=True):
+    """One connection of a producer group at one broker. `heard_at_ms` is its last heartbeat, by the broker's clock.
+
+    None: the broker was asked for connections only (GET_PRODUCER_CONNECTION_LIST), which have no times.
+    """
+
+    client_id: str
+    client_address: str
+    language: str
+    version: int
+    heard_at_ms: int | None
+
+
 class GroupConnections(Struct, frozen=True):
     """Answer of GET_CONSUMER_CONNECTION_LIST: the members connected to one broker, and the settings of the last one."""
 
@@ -201,6 +214,14 @@ class TopicConsumeStatus(Struct, frozen=True):
     consume_ok_tps: float
     consume_failed_tps: float
     consume_failed_count: int
+
+
+class DirectResult(Struct, frozen=True):
+    """How a member's listener ended on one message (ConsumeMessageDirectlyResult): CMResult, remark, time in ms."""
+
+    result: str
+    remark: str
+    spent_ms: int
 
 
 class RunningInfo(Struct, frozen=True):

@@ -53,6 +53,8 @@ _SYSTEM_TOPICS = frozenset(
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
 # Where brokers keep messages until their time: delay levels, one queue per level, and timers of 5.x.
 DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
+# Where brokers keep the messages of transactions until they are committed (TransactionalMessageUtil).
+HALF_TOPICS = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 
 # What the name of a new group may be (Validators.checkGroup of 5.x; 4.9 brokers accept any).
 _MAX_LENGTH = 120

@@ -31,6 +31,7 @@ class Operation(StrEnum):
     TOPIC_DELETE = "topic delete"
     BROKER_DRAIN = "broker drain"
     BROKER_RESTORE = "broker restore"
+    MESSAGE_RESEND = "message resend"
 
 
 # Operations that change configurations, and the operation that reverts each.
@@ -77,8 +78,9 @@ class Route(StrEnum):
     (INVOKE_BROKER_TO_RESET_OFFSET since 5.2.0). CLIENT_PUSH: the broker notifies the clients, which stop for 10 s and
     resume there (the same request before 5.2.0, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's
     configuration of the group. TOPIC_CONFIG: the broker's configuration of a topic. BROKER_CONFIG: the broker's
-    permission (brokerPermission). NAME_SERVER: what name servers route to the broker (wipeWritePerm). POP_ACK: popped
-    messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
+    permission (brokerPermission). NAME_SERVER: what name servers route to the broker (wipeWritePerm). RETRY_TOPIC: a
+    copy of a message is stored for one group. DIRECT: one member consumes a message. POP_ACK: popped messages are
+    acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
     UNSEEN: the queue, or the broker with its configuration, should exist and could not be read: nothing is sent.
     """
 
@@ -90,6 +92,8 @@ class Route(StrEnum):
     TOPIC_CONFIG = "TOPIC_CONFIG"
     BROKER_CONFIG = "BROKER_CONFIG"
     NAME_SERVER = "NAME_SERVER"
+    RETRY_TOPIC = "RETRY_TOPIC"
+    DIRECT = "DIRECT"
     MIXED = "MIXED"
     UNSEEN = "UNSEEN"
 

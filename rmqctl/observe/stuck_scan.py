@@ -32,8 +32,7 @@ from rmqctl.rules.health.popped import Pops, pops_of_all
 from rmqctl.rules.health.positions import Motion, Position, PositionPair
 from rmqctl.rules.holder_report import Holder, HolderReport, holder_of, report_of
 from rmqctl.rules.member_settings import MemberSettings, pulls_by_itself
-from rmqctl.rules.message_filters import sql92
-from rmqctl.rules.message_filters.tags import has_tag
+from rmqctl.rules.message_filters.subscription import matches
 from rmqctl.rules.pop_checkpoints import PopHindrance, PoppedRecord, is_popped_of
 from rmqctl.rules.progress import compute_progress
 from rmqctl.rules.retry_places import RetryHindrance, blocks_retries
@@ -386,8 +385,6 @@ def _passes(subscription: Subscription, message: StoredMessage | None) -> bool |
     if message is None:
         return None
     try:
-        if subscription.expression_type == "TAG":
-            return has_tag(subscription.tags, message.tags)
-        return sql92.parse(subscription.expression).matches(message.properties)
-    except (ValueError, RmqctlError):
+        return matches(subscription, message.tags, message.properties)
+    except RmqctlError:
         return None

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rmqctl.model.group import (
+    DirectResult,
     GroupConfig,
     GroupConnections,
     Member,
     ProcessQueueInfo,
+    ProducerInfo,
     RunningInfo,
     Subscription,
     TopicConsumeStatus,
@@ -45,6 +47,33 @@ def decode_connections(body: bytes) -> GroupConnections:
     )
 
 
+@decoder
+def decode_producers(body: bytes) -> dict[str, tuple[ProducerInfo, ...]]:
+    """Read the answer of GET_ALL_PRODUCER_INFO (ProducerTableInfo): all connections by producer group."""
+    return {
+        as_str(group): tuple(_producer(item, as_str(item.get("remoteIP") or "")) for item in as_list(items))
+        for group, items in (loads(body).get("data") or {}).items()
+    }
+
+
+@decoder
+def decode_producer_connections(body: bytes) -> tuple[ProducerInfo, ...]:
+    """Read the answer of GET_PRODUCER_CONNECTION_LIST (ProducerConnection)."""
+    items = as_list(loads(body).get("connectionSet") or [])
+    return tuple(_producer(item, as_str(item.get("clientAddr") or "")) for item in items)
+
+
+def _producer(item: Mapping[str, Any], address: str) -> ProducerInfo:
+    return ProducerInfo(
+        client_id=as_str(item["clientId"]),
+        # The broker writes a Java SocketAddress: a host name, if it was resolved, a slash, host:port.
+        client_address=address.rpartition("/")[2],
+        language=as_str(item.get("language") or "OTHER"),
+        version=as_int(item.get("version", 0)),
+        heard_at_ms=as_time_ms(item.get("lastUpdateTimestamp")),
+    )
+
+
 def _subscription(topic: str, item: Mapping[str, Any]) -> Subscription:
     return Subscription(
         topic=topic,
@@ -68,6 +97,17 @@ def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
 def decode_locked_queues(body: bytes) -> frozenset[MessageQueue]:
     """Read the answer of LOCK_BATCH_MQ: the queues that the client holds now (LockBatchResponseBody)."""
     return frozenset(as_queue(item) for item in as_list(loads(body).get("lockOKMQSet") or []))
+
+
+@decoder
+def decode_direct_result(body: bytes) -> DirectResult:
+    """Read the answer of CONSUME_MESSAGE_DIRECTLY (ConsumeMessageDirectlyResult), written by the client."""
+    data = loads(body)
+    remark = data.get("remark")
+    return DirectResult(
+        as_text(data.get("consumeResult") or ""), "" if remark is None else as_text(remark),
+        as_int(data.get("spentTimeMills", 0)),
+    )  # fmt: skip
 
 
 @decoder
@@ -163,3 +203,10 @@ def decode_pop_shares(group: str, body: bytes) -> dict[str, int]:
         for topic, groups in table.items()
         if group in groups and groups[group].get("mode") == "POP"
     }
+
+
+@decoder
+def decode_pop_groups(topic: str, body: bytes) -> frozenset[str]:
+    """Read the groups that pop a topic from the answer of GET_ALL_MESSAGE_REQUEST_MODE."""
+    groups = (loads(body).get("messageRequestModeMap") or {}).get(topic) or {}
+    return frozenset(as_str(group) for group, mode in groups.items() if mode.get("mode") == "POP")

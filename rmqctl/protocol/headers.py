@@ -90,10 +90,31 @@ def get_connections(group: str) -> Command:
     return Command(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
 
 
+def get_all_producers() -> Command:
+    """Ask for the connections of all producer groups (GetAllProducerInfoRequestHeader); brokers before 4.9.4 refuse."""
+    return Command(RequestCode.GET_ALL_PRODUCER_INFO)
+
+
+def get_producer_connections(producer_group: str) -> Command:
+    """Ask for a producer group's connections (GetProducerConnectionListRequestHeader)."""
+    return Command(RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": producer_group})
+
+
 def get_running_info(group: str, client_id: str, *, with_stacks: bool = False) -> Command:
     """Ask a client, through a broker, for its running info (GetConsumerRunningInfoRequestHeader)."""
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
     return Command(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+
+
+def consume_directly(group: str, client_id: str, offset_id: str, broker_name: str, topic: str) -> Command:
+    """Have a client's listener consume one message, through the broker (ConsumeMessageDirectlyResultRequestHeader).
+
+    `offset_id` is the broker's id of the message; the client commits nothing.
+    """
+    fields = {
+        "consumerGroup": group, "clientId": client_id, "msgId": offset_id, "brokerName": broker_name, "topic": topic,
+    }  # fmt: skip
+    return Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
 
 
 def get_all_groups() -> Command:

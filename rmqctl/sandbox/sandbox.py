@@ -8,16 +8,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from rmqctl.errors import RmqctlError, UnreachableError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
 from rmqctl.net.clock import Clock, JumpClock, VirtualClock
 from rmqctl.net.stream import MemoryStream, Stream
 from rmqctl.sandbox.faults.faults import Faults
 from rmqctl.sandbox.storage.commit_log import SEGMENT_BYTES, CommitLog
 from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.storage.store import MessageStore
+from rmqctl.sandbox.topics.table import Topic
+from rmqctl.text.names import closest
 
 from .broker import Broker
 from .handlers import BROKER, NAME_SERVER, load
+from .handlers.broker.r017_update_and_create_topic import check_topic, put_topic
 from .name_server import NameServer
 from .profile import find_profile
 from .request import RefusalError
@@ -171,6 +174,27 @@ class Sandbox:
                 server.spawn(server.serve(server_end))
                 return client_end
         raise UnreachableError(address, "connection refused")
+
+    def create_topic(
+        self, name: str, *, queues: int = 8, attributes: Mapping[str, str] = {}, broker: str | None = None
+    ) -> None:
+        """Create a topic with this number of queues at all brokers, or at one, as UPDATE_AND_CREATE_TOPIC does.
+
+        `attributes` are those of 5.x by name, for example {"message.type": "FIFO"}. Raises UsageError for what a broker
+        refuses, NotFoundError for an unknown broker.
+        """
+        if broker is not None and broker not in self.brokers:
+            raise NotFoundError("Broker", broker, suggestions=closest(broker, self.brokers))
+        changes = {f"+{key}": text for key, text in attributes.items()}
+        wanted = Topic(name, queues, queues, attributes=changes)
+        for each in self.brokers.values() if broker is None else [self.brokers[broker]]:
+            if attributes and not each.profile.is_5:
+                raise UsageError(f"Topic {name}: 4.9 has no attributes.")
+            try:
+                check_topic(each, wanted)
+                put_topic(each, wanted)
+            except RefusalError as error:
+                raise UsageError(f"Topic {name}: {error.remark}") from None
 
     async def advance(self, seconds: float) -> None:
         """Advance the clock immediately; each timer that becomes due runs at its own time.

@@ -96,6 +96,12 @@ class ThreadedSandbox:
         """Advance the clock immediately; see Sandbox.advance()."""
         self.run(self.sandbox.advance(seconds))
 
+    def create_topic(
+        self, name: str, *, queues: int = 8, attributes: Mapping[str, str] = {}, broker: str | None = None
+    ) -> None:
+        """Create a topic; see Sandbox.create_topic()."""
+        self.call(lambda sandbox: sandbox.create_topic(name, queues=queues, attributes=attributes, broker=broker))
+
     def restart(self, broker: str | None = None, *, lose_unflushed: bool = False) -> None:
         """Restart one broker, or all of them. Raises NotFoundError."""
         for name in self._names(broker):

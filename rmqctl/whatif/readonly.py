@@ -218,12 +218,18 @@ def choose_removal(found: Readonly) -> tuple[RemovalMethod, str]:
     unsure = [
         effect.view.group
         for effect in found.effects
-        if is_mixed(effect) or (effect.verdict is ReadonlyVerdict.UNKNOWN and effect.why is not Unknown.NO_MEMBERS)
+        if is_mixed(effect) or (effect.verdict is ReadonlyVerdict.UNKNOWN and may_block(effect))
     ]
     if blocked or unsure:
         could = f"{listed(blocked, 5)} could not" if blocked else f"{listed(unsure, 5)} might not"
         return RemovalMethod.WIPE_WRITE_PERM, f"with brokerPermission, failed messages of {could} be stored"
-    return RemovalMethod.BROKER_PERMISSION, "no group would block, and the setting outlasts restarts of name servers"
+    return RemovalMethod.BROKER_PERMISSION, "no group is known to block, and it outlasts restarts of name servers"
+
+
+def may_block(effect: ReadonlyEffect) -> bool:
+    """Return whether an unknown effect may be that the group blocks; not where another broker stores its messages."""
+    places = effect.view.places
+    return effect.why is not Unknown.NO_MEMBERS or (not places.writable and places.reason is None)
 
 
 def is_mixed(effect: ReadonlyEffect) -> bool:

@@ -28,9 +28,9 @@ def _already(found: Readonly, others: Mapping[str, OtherBroker]) -> Iterator[Con
             f"Broker {name} already has no write permission (brokerPermission): the effects shown apply now.",
         )
     elif found.wiped_topics:
-        text = "producers already use other brokers, while the broker itself still accepts messages."
+        text = "producers that ask it use other brokers, while the broker itself still accepts messages."
         of = f"{len(found.wiped_topics)} of {counted(found.writable_count, 'topic')}"
-        yield Concern("ALREADY_WIPED", f"Name servers have no write permission for {of} of {name}: {text}")
+        yield Concern("ALREADY_WIPED", f"A name server has no write permission for {of} of {name}: {text}")
     if found.is_only_broker:
         registered = " registered" if found.missing_names else ""
         missing = f" {_named(found.missing_names)} should be registered too." if found.missing_names else ""

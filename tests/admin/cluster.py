@@ -146,6 +146,8 @@ class BrokerState:
     settings: dict[str, str] = field(default_factory=dict)
     # popShareQueueNum by topic and group that pop.
     pop_shares: dict[str, dict[str, int]] = field(default_factory=dict)
+    # Clients by producer group, each with the time of its last heartbeat.
+    producers: dict[str, dict[str, int]] = field(default_factory=dict)
     runtime: dict[str, str] = field(default_factory=dict)
     # Tag hashes by topic, over and over; the record that a pull of a topic finds; where a master sends consumers to.
     tag_codes: dict[str, list[int]] = field(default_factory=dict)
@@ -168,6 +170,8 @@ class BrokerState:
             Q.GET_CONSUME_STATS: self._consume_stats,
             Q.GET_BROKER_CONSUME_STATS: self._broker_stats,
             Q.GET_CONSUMER_CONNECTION_LIST: self._connections,
+            Q.GET_ALL_PRODUCER_INFO: self._all_producers,
+            Q.GET_PRODUCER_CONNECTION_LIST: self._producers,
             Q.GET_TOPIC_STATS_INFO: self._topic_stats,
             Q.QUERY_CONSUME_TIME_SPAN: self._time_span,
             Q.GET_CONSUMER_RUNNING_INFO: self._running_info,
@@ -314,6 +318,27 @@ class BrokerState:
                 "subscriptionTable": subscriptions,
             }
         )
+
+    def _all_producers(self, request: Command) -> Command:
+        rows = {
+            group: [
+                {"clientId": name, "language": "JAVA", "lastUpdateTimestamp": heard_ms, "remoteIP": "/192.0.2.3:50000",
+                 "version": self.version}
+                for name, heard_ms in clients.items()
+            ]
+            for group, clients in self.producers.items()
+        }  # fmt: skip
+        return _json({"data": rows})
+
+    def _producers(self, request: Command) -> Command:
+        group = request.ext_fields["producerGroup"]
+        if group not in self.producers:
+            return refused(R.SYSTEM_ERROR, f"the producer group[{group}] not exist")
+        rows = [
+            {"clientAddr": "192.0.2.3:50000", "clientId": name, "language": "JAVA", "version": self.version}
+            for name in self.producers[group]
+        ]
+        return _json({"connectionSet": rows})
 
     def _cut_queue(self, request: Command) -> Queue:
         topic, queue_id = request.ext_fields["topic"], int(request.ext_fields["queueId"])

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.message_id import encode_offset_id
-from tests.admin.cluster import BrokerState, Cluster
+from tests.admin.cluster import BrokerState, Cluster, Group, subscribed
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
 from tests.cli.scripted_server import Serve
 from tests.protocol.test_trace import AFTER, BEFORE, PUB
+from tests.scripted_peer import refused
 
 from .calls import call, closed_address, spawn
 
@@ -97,6 +100,33 @@ def test_get_refuses_what_it_can_not_understand(words: list[str], says: str, who
     result = call(capsys, "message", "get", *words)
     assert (result.code, result.out) == (2, "")
     assert says in result.err
+
+
+def test_get_shows_which_groups_have_passed_a_message(whole: Cluster, capsys: Captured) -> None:
+    a = whole.brokers["broker-a"]
+    a.groups["G"] = Group({}, ("orders",), subscriptions={"orders": subscribed("orders", "TagA")})
+    a.offsets["H"] = {"orders": {1: 1}}
+    words = ("message", "get", f"{UNIQ}3", "--topic", "orders", "--consumed-by")
+    result = call(capsys, *words)
+    assert result.code == 0
+    rows = result.out.partition("\nconsumed by\n")[2].splitlines()
+    assert [row.split() for row in rows] == [
+        ["GROUP", "VERDICT", "OFFSET", "FILTER"], ["G", "FILTERED", "3", "TagA"], ["H", "NOT_YET", "1", "-"],
+    ]  # fmt: skip
+    assert "FILTERED: The committed offset is past the message" in result.err
+    (item,) = json.loads(call(capsys, *words, "-o", "json").out)["items"]
+    assert [(each["group"], each["verdict"], each["reasons"]) for each in item["consumedBy"]] == [
+        ("G", "FILTERED", {}),
+        ("H", "NOT_YET", {"subString": "NO_MEMBERS", "expressionType": "NO_MEMBERS"}),
+    ]
+    plain = call(capsys, *words, "-o", "plain", "--columns", "consumedBy").out.splitlines()
+    assert plain[-1] == "G:FILTERED H:NOT_YET"
+    assert call(capsys, *words[:-1], "--columns", "consumedBy").code == 2
+    whole.servers["broker-a"].table[Q.QUERY_TOPIC_CONSUME_BY_WHO] = refused(R.SYSTEM_ERROR)
+    result = call(capsys, *words, "-o", "json")
+    document = json.loads(result.out)
+    assert (result.code, document["items"][0]["consumedBy"]) == (8, None)
+    assert document["items"][0]["reasons"]["consumedBy"] == document["errors"][0]["name"] == "SYSTEM_ERROR"
 
 
 def test_get_of_a_key_is_on_all_brokers_and_a_missing_one_is_5(whole: Cluster, capsys: Captured) -> None:

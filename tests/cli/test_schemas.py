@@ -48,7 +48,7 @@ _OPTIONAL = {
     },
     "DeadLetterList item": {"bodyBase64"},
     "MessageList": {"group", "topic", "isComplete", "readCount", "timesInOrder", "queues"},
-    "MessageList item": {"position", "bodyBase64", "waits"},
+    "MessageList item": {"position", "bodyBase64", "waits", "consumedBy"},
     "TopicList item": {
         "messageCount",
         "messageCountAtLeast",

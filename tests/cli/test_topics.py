@@ -1,4 +1,4 @@
-"""What `topic list`, `topic route`, `topic status` and `broker show` make of a cluster's answers."""
+"""What `topic list`, `topic route`, `topic status`, `topic producers` and `broker show` make of a cluster's answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from rmqctl.admin.brokers.details import fetch_broker_details
+from rmqctl.admin.groups.producers import fetch_topic_producers
 from rmqctl.admin.topics.list import fetch_topic_list
 from rmqctl.admin.topics.route import fetch_route_report
 from rmqctl.admin.topics.status import fetch_topic_status
@@ -17,11 +18,13 @@ from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.cli.topic import list as topic_list
+from rmqctl.cli.topic import producers as topic_producers
 from rmqctl.cli.topic import route as topic_route
 from rmqctl.cli.topic import status as topic_status
+from rmqctl.model.names import PROXY_GROUP
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from tests.admin.cluster import BrokerState, Cluster, Group, Queue
+from tests.admin.cluster import CONSUMED_MS, BrokerState, Cluster, Group, Queue, running
 from tests.cli.scripted_server import Serve, served
 from tests.schemas import check_document
 from tests.scripted_peer import V4_9_7, V5_4_0, ok, passing, refused, run
@@ -42,6 +45,7 @@ def _cluster(version: int = V5_4_0) -> Cluster:
     a.topic_configs["orders"] = {"writeQueueNums": 3, "perm": 6}
     b.topic_configs["orders"] = {"perm": 4}
     a.groups["g"] = Group({}, ("orders",))
+    a.producers = {"p": {"c1": CONSUMED_MS}}
     return Cluster(a, b)
 
 
@@ -74,6 +78,14 @@ def _status(cluster: Cluster, topic: str = "orders") -> Listing:
     return _await(cluster, fetch())
 
 
+def _producers(cluster: Cluster, group: str | None = None) -> Listing:
+    async def fetch() -> Listing:
+        async with cluster.client() as client:
+            return topic_producers.to_listing(await fetch_topic_producers(client, "orders", group))
+
+    return _await(cluster, fetch())
+
+
 def _broker(cluster: Cluster) -> Listing:
     async def fetch() -> Listing:
         async with cluster.client() as client:
@@ -87,7 +99,13 @@ def _broker(cluster: Cluster) -> Listing:
     return _await(cluster, fetch())
 
 
-_ALL = {"topic list": _list, "topic route": _route, "topic status": _status, "broker show": _broker}
+_ALL = {
+    "topic list": _list,
+    "topic route": _route,
+    "topic status": _status,
+    "topic producers": _producers,
+    "broker show": _broker,
+}
 
 
 def _break(cluster: Cluster) -> None:
@@ -284,6 +302,32 @@ def test_a_retry_topic_that_no_member_reads_is_its_groups(topic: str, capsys: Ca
     assert "is unknown: broker-b did not report." in _lines(_status(cluster, topic), capsys)[1]
     a.offsets["left"] = {topic: {0: 1}}
     assert "Consumed by left" in _lines(_status(cluster, topic), capsys)[1]
+
+
+def test_producers_are_shown_with_what_brokers_do_not_know(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.brokers["broker-b"].producers = {"CLIENT_INNER_PRODUCER": {"c2": 1}}
+    (line,), notes = _lines(_producers(cluster), capsys)
+    assert line == ["p", "c1", "192.0.2.3", "JAVA", "5.4.0", "1/2", "2026-11-21T05:15:22.995Z"]
+    assert "some may use only other topics than orders." in notes
+    assert "Producers cannot send to orders on broker-b: no write permission." in notes
+    assert "1 client is only in RocketMQ's own producer groups, and not shown (--system)." in notes
+    cluster.stop("broker-b")
+    (line,), _ = _lines(_producers(cluster), capsys)
+    assert line[5] == "1/2?"
+
+
+def test_no_producer_is_claimed_only_where_every_broker_answered(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.brokers["broker-a"].producers = {}
+    assert _producers(cluster).empty == "No broker of orders sees a producer."
+    assert _producers(cluster, "p").empty == "No broker of orders sees a producer of group p."
+    cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
+    assert "brokers do not see producers that connect through them." in _lines(_producers(cluster), capsys)[1]
+    assert _json(_producers(cluster), capsys)["unseenReason"] == "BEHIND_PROXY"
+    cluster.stop("broker-b")
+    assert _producers(cluster).empty == "No broker of orders reports a producer, but not every broker answered."
+    assert _json(_producers(cluster), capsys)["unseenReason"] == "BROKER_UNREACHABLE"
 
 
 def test_a_broker_is_shown_in_full(capsys: Captured) -> None:

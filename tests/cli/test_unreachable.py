@@ -51,6 +51,7 @@ _ASKING = {
     "topic list": [],
     "topic route": ["t"],
     "topic status": ["t"],
+    "topic producers": ["t"],
     "topic create": ["t", "--yes"],
     "topic update": ["t", "--queues", "4", "--yes"],
     "topic delete": ["t", "--yes"],
@@ -61,6 +62,7 @@ _ASKING = {
     "message find": ["t"],
     "message tail": ["t"],
     "message send": ["t", "body"],
+    "message resend": ["0A0000010000A4B100000000000002F1", "--group", "my-group", "--yes"],
     "consume run": ["my-group", "t", "--print", "--yes"],
     "message trace": ["0A0000010000A4B100000000000002F1"],
 }

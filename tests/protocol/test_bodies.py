@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rmqctl.errors import RemoteProtocolError
-from rmqctl.model.group import GroupConfig, Member, ProcessQueueInfo, Subscription, TopicConsumeStatus
+from rmqctl.model.group import GroupConfig, Member, ProcessQueueInfo, ProducerInfo, Subscription, TopicConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, ClusterInfo, QueueData
 from rmqctl.model.stats import ConsumeTimeSpan, OffsetWrapper, TopicOffset
@@ -49,6 +50,15 @@ BROKER_STATS = (
     '"consumerOffset":0,"lastTimestamp":0,"pullOffset":0}}}]},{"idle":[]},{"other":[{"consumeTps":0.0,"offsetTable":{}}]}'
     '],"totalDiff":1,"totalInflightDiff":-3}'
 )
+# As a 5.4.0 broker answered.
+PRODUCERS = (
+    '{"data":{"P":[{"clientId":"192.0.2.2@21505#43","language":"JAVA","lastUpdateTimestamp":1795937034574,'
+    '"remoteIP":"/127.0.0.1:48300","version":493}]}}'
+)
+PRODUCER_CONNECTIONS = (
+    '{"connectionSet":[{"clientAddr":"127.0.0.1:48300","clientId":"192.0.2.2@21505#43","language":"JAVA",'
+    '"version":493}]}'
+)
 DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "cluster_info": (bodies.decode_cluster_info, answer(answers(106)[0]).body.decode()),
     "route": (partial(bodies.decode_route, "ship"), answer(answers(105)[0]).body.decode()),
@@ -59,6 +69,9 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
     "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
     "connections": (group_bodies.decode_connections, answer(answers(203)[0]).body.decode()),
+    "direct_result": (group_bodies.decode_direct_result, '{"consumeResult":"CR_SUCCESS","spentTimeMills":1}'),
+    "producers": (group_bodies.decode_producers, PRODUCERS),
+    "producer_connections": (group_bodies.decode_producer_connections, PRODUCER_CONNECTIONS),
     "consumer_ids": (group_bodies.decode_consumer_ids, '{"consumerIdList":["c2","c1"]}'),
     "locked_queues": (
         group_bodies.decode_locked_queues,
@@ -67,6 +80,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "running_info": (group_bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
     "groups": (group_bodies.decode_groups, answer(answers(201)[0]).body.decode()),
     "pop_shares": (partial(group_bodies.decode_pop_shares, "G"), MODES),
+    "pop_groups": (partial(group_bodies.decode_pop_groups, "T"), MODES),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
     "delay_offsets": (bodies.decode_delay_offsets, '{"offsetTable":{1:2,18:0}}'),
     "tag_codes": (bodies.decode_tag_codes, ENTRIES),
@@ -122,6 +136,14 @@ def test_recorded_consume_stats(exchange: Exchange) -> None:
     }
     assert len(stats.queues) == text.count("brokerOffset") == 5
     assert [str(stats.consume_tps)] == re.findall(r'"consumeTps":([0-9.]+)', text)
+
+
+def test_producers_of_both_answers_differ_only_in_the_heartbeat() -> None:
+    (known,) = group_bodies.decode_producers(PRODUCERS.encode())["P"]
+    assert known == ProducerInfo("192.0.2.2@21505#43", "127.0.0.1:48300", "JAVA", 493, 1795937034574)
+    assert group_bodies.decode_producer_connections(PRODUCER_CONNECTIONS.encode()) == (
+        replace(known, heard_at_ms=None),
+    )
 
 
 def test_stats_of_a_whole_broker_are_those_of_the_wanted_groups() -> None:
@@ -539,7 +561,9 @@ def test_what_is_missing_or_of_another_kind(name: str, text: str) -> None:
         DECODERS[name][0](text.encode())
 
 
-def test_how_many_share_a_queue_that_is_popped() -> None:
+def test_groups_that_pop_and_how_many_share_a_queue() -> None:
+    assert group_bodies.decode_pop_groups("T", MODES.encode()) == {"G", "H"}
+    assert group_bodies.decode_pop_groups("U", MODES.encode()) == set()
     assert group_bodies.decode_pop_shares("G", MODES.encode()) == {"T": 2}
     assert group_bodies.decode_pop_shares("H", MODES.encode()) == {"T": 0}
     assert group_bodies.decode_pop_shares("G", b'{"messageRequestModeMap":null}') == {}

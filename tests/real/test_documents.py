@@ -22,6 +22,7 @@ def test_every_document_is_as_its_schema_says(cluster: Cluster, rmqctl: Rmqctl) 
         "TopicList": "topic list --system --with-stats",
         "TopicRoute": "topic route Documents",
         "TopicStatus": "topic status Documents",
+        "ProducerList": "topic producers Documents --system",
         "Broker": "broker show broker-a --config --runtime",
         "MessageList": "message find Documents",
         "Doctor": "doctor",

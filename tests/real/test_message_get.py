@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from .harness.cluster import Cluster
+from .harness.conditions import wait_until
 from .harness.jars import rocketmq_jars
 from .harness.process import QUICK_START
 from .harness.rmqctl import Rmqctl
@@ -173,3 +174,40 @@ def test_bodies_are_shown_as_what_they_are(cluster: Cluster, rmqctl: Rmqctl) -> 
     (item,) = rmqctl.items("message", "get", "--topic", "Bodies", "--key", "large", "--max-body", "10")
     assert (item["body"], item["bodySize"], item["bodyTruncated"]) == ("x" * 10, 100_000, True)
     assert item["sysFlag"] & 1  # Java compressed it
+
+
+def test_the_groups_that_have_passed_a_message_are_those_of_mqadmin(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    cluster.create_topic("Passed", queue_count=1, brokers=("broker-a",))
+    java = cluster.java
+    for group, options in (
+        ("PassedAll", {}), ("PassedStuck", {"stuck": "m"}), ("PassedOthers", {"expr": "TagB"}),
+        ("PassedEach", {"broadcast": 1}),
+    ):  # fmt: skip
+        java.consume(group, group, "Passed", **options)
+    _, offset_id = java.produce("Passed", 2, tag="TagA").split("\t")
+    java.wait_consumed("PassedAll", 2)
+    java.wait_started("PassedStuck", 2)
+
+    def verdicts(message_id: str = offset_id) -> dict[str, str]:
+        java.persist("PassedAll")
+        (item,) = rmqctl.items("message", "get", message_id, "--topic", "Passed", "--consumed-by")
+        return {each["group"]: each["verdict"] or each["reasons"]["verdict"] for each in item["consumedBy"]}
+
+    expected = {
+        "PassedAll": "PASSED",
+        "PassedStuck": "NOT_YET",
+        "PassedOthers": "FILTERED",
+        "PassedEach": "BROADCASTING",
+    }
+    # Clients commit what their filter leaves out within 5 s.
+    wait_until(lambda: verdicts() == expected, why=verdicts)
+    topic = () if cluster.version == "4.9.7" else ("-t", "Passed")
+    printed = java.mqadmin("queryMsgById", "-i", offset_id, *topic)
+    told = dict(re.findall(r"consumerGroup=(\w+), trackType=(\w+)", printed))
+    java.release("PassedStuck")
+    for group in expected:
+        java.stop(group)
+    same = {"PASSED": "CONSUMED", "NOT_YET": "NOT_CONSUME_YET", "FILTERED": "CONSUMED_BUT_FILTERED"}
+    # mqadmin looks for the members of a group by its retry topic, which a broadcasting group does not have on 4.9.
+    assert told.pop("PassedEach") in ("CONSUME_BROADCASTING", "NOT_ONLINE")
+    assert told == {group: same[verdict] for group, verdict in expected.items() if verdict in same}

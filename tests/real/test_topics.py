@@ -1,9 +1,10 @@
-"""`topic list`, `topic route` and `topic status` against real brokers, with mqadmin as the second opinion."""
+"""`topic list`, `route`, `status` and `producers` against real brokers, with mqadmin as the second opinion."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 
 from .harness.cluster import Cluster
+from .harness.conditions import wait_until
 from .harness.held import held, held_when_quiet
 from .harness.rmqctl import Rmqctl
 
@@ -135,6 +137,24 @@ def test_topic_status_has_consumers_and_unread_messages(topics: Cluster, rmqctl:
     assert [line.split()[-1] for line in unread.stdout.splitlines()[1:]] == ["read-write"] * 2 + ["write-only"] * 2
 
 
+def test_topic_producers_are_those_of_mqadmin(topics: Cluster, rmqctl: Rmqctl) -> None:
+    # The topics' producer has sent to both brokers, and sends heartbeats to both within 30 s.
+    def seen() -> list[dict[str, Any]]:
+        return rmqctl.items("topic", "producers", "Even", "--group", "WORKBENCH_PRODUCER")
+
+    wait_until(lambda: [item["brokerNames"] for item in seen()] == [["broker-a", "broker-b"]])
+    (item,) = seen()
+    printed = "".join(topics.java.mqadmin("producer", "-b", address) for address in topics.addresses.values())
+    rows = re.findall(r"\(WORKBENCH_PRODUCER\) instance : clientId=([^,]+),remoteIP=/([^,]+), language=(\w+)", printed)
+    addresses = [address for at_broker in item["clientAddrs"].values() for address in at_broker]
+    assert rows == [(item["clientId"], address, item["language"]) for address in addresses]
+    assert (item["clientVersion"], item["unseenAt"], item["untoldAt"]) == (topics.version, [], [])
+    # A Java consumer and mqadmin are only in RocketMQ's own producer group.
+    groups = {each["producerGroup"] for each in rmqctl.items("topic", "producers", "Even")}
+    system = {each["producerGroup"] for each in rmqctl.items("topic", "producers", "Even", "--system")}
+    assert system - groups == {"CLIENT_INNER_PRODUCER"}
+
+
 def test_these_reads_leave_no_trace(topics: Cluster, rmqctl: Rmqctl) -> None:
     topics.create_topic("Quiet")
     before = held_when_quiet(topics.namesrv, ["EvenGroup"])
@@ -145,6 +165,7 @@ def test_these_reads_leave_no_trace(topics: Cluster, rmqctl: Rmqctl) -> None:
     for topic, code in (("Even", 0), ("Quiet", 0), ("TypoTopic", 5)):
         assert rmqctl("topic", "route", topic).exit_code == code
         assert rmqctl("topic", "status", topic).exit_code == code
+        assert rmqctl("topic", "producers", topic).exit_code == code
     assert rmqctl("broker", "show", "broker-a", "--config", "--runtime").exit_code == 0
 
     assert held(topics.namesrv, ["EvenGroup"]) == before

@@ -21,15 +21,17 @@ class Peer:
     """One connection. `pushed` are the requests that the server sent, in order; `is_closed` reports its end.
 
     With `refuses` it answers those requests at once with an error, and with `info` the one for its running info with
-    that; without, it never answers them by itself.
+    that, with `direct` the one to consume a message; without, it never answers them by itself.
     """
 
     def __init__(
         self, stream: Stream, *, version: int = VERSION, language: str = "JAVA", refuses: bool = False,
-        info: bytes | None = None,
+        info: bytes | None = None, direct: bytes | None = None,
     ) -> None:  # fmt: skip
         self._refuses = refuses
-        self._info = info
+        self._bodies = {
+            RequestCode.GET_CONSUMER_RUNNING_INFO: info, RequestCode.CONSUME_MESSAGE_DIRECTLY: direct,
+        }  # fmt: skip
         self.pushed: list[Command] = []
         self.is_closed = False
         self._version, self._language = version, language
@@ -107,8 +109,8 @@ class Peer:
             while (event := self._connection.next_event()) is not None:
                 if isinstance(event, RequestReceived):
                     self.pushed.append(event.command)
-                    if self._info is not None and event.command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-                        self.answer(event.command, Command(ResponseCode.SUCCESS, body=self._info))
+                    if (body := self._bodies.get(RequestCode(event.command.code))) is not None:
+                        self.answer(event.command, Command(ResponseCode.SUCCESS, body=body))
                     elif self._refuses and not event.command.is_oneway:
                         self.answer(event.command, Command(ResponseCode.SYSTEM_ERROR, remark="this member is scripted"))
                 else:

@@ -217,3 +217,17 @@ def test_no_port_is_left_open_when_a_brokers_is_beyond_all_ports() -> None:
     for _ in range(2):
         with pytest.raises(OverflowError):
             ThreadedSandbox(port=65_000).start()
+
+
+@pytest.mark.parametrize("plays", ["5.4.0", "4.9.7"])
+def test_a_topic_is_made_without_a_client(plays: str) -> None:
+    with ThreadedSandbox(plays=plays, brokers=2) as sandbox:
+        sandbox.create_topic("orders", queues=3)
+        sandbox.create_topic("mine", broker="broker-b")
+        tables = sandbox.call(lambda inner: [entry.topics for entry in inner.name_server.brokers.values()])
+        assert [(each["orders"].write_queue_count, "mine" in each) for each in tables] == [(3, False), (3, True)]
+        for bad in ({"name": "a b"}, {"name": "x", "queues": 10**9}, {"name": "x", "attributes": {"no.such": "1"}}):
+            with pytest.raises(UsageError):
+                sandbox.create_topic(**bad)  # type: ignore[arg-type]
+        with pytest.raises(NotFoundError):
+            sandbox.create_topic("x", broker="broker-c")

@@ -14,11 +14,13 @@ from rmqctl.whatif.readonly import (
     GroupView,
     MemberMode,
     OtherBroker,
+    Readonly,
     ReadonlyReason,
     ReadonlyVerdict,
     RemovalMethod,
     RetryBrokers,
     by_verdict,
+    choose_removal,
     decide,
     find_retry_brokers,
     is_wiped,
@@ -233,3 +235,26 @@ def test_a_wiped_broker_is_seen_in_the_route() -> None:
     assert is_wiped(_route(a=(4, 1), b=(6, 1)), "broker-a")
     assert not is_wiped(_route(a=(4, 1), b=(6, 1)), "broker-b")
     assert not is_wiped(_route(b=(4, 1)), "broker-a")
+
+
+@pytest.mark.parametrize(
+    ("view", "way"),
+    [
+        (_view(MemberMode.CONCURRENT), RemovalMethod.BROKER_PERMISSION),
+        (_view(MemberMode.CONCURRENT, places=RetryBrokers()), RemovalMethod.WIPE_WRITE_PERM),
+        (_view(MemberMode.CONCURRENT, MemberMode.ORDERLY), RemovalMethod.WIPE_WRITE_PERM),
+        (_view(silent=Unknown.CLIENT_SILENT), RemovalMethod.WIPE_WRITE_PERM),
+        # Without members: what would happen if some started.
+        (replace(_view(), state=GroupState.EMPTY), RemovalMethod.BROKER_PERMISSION),
+        (replace(_view(places=RetryBrokers()), state=GroupState.EMPTY), RemovalMethod.WIPE_WRITE_PERM),
+        (
+            replace(_view(places=RetryBrokers(reason=ReadonlyReason.NO_RETRY_TOPIC)), state=GroupState.EMPTY),
+            RemovalMethod.BROKER_PERMISSION,
+        ),
+    ],
+)
+def test_the_setting_is_chosen_only_where_no_group_may_block(view: GroupView, way: RemovalMethod) -> None:
+    effects = (decide(view, RemovalMethod.BROKER_PERMISSION),)
+    broker = BrokerData("C", "broker-a", {0: "a:1"})
+    found = Readonly(broker, RemovalMethod.BROKER_PERMISSION, False, False, (), effects, (), (), 0)
+    assert choose_removal(found)[0] is way

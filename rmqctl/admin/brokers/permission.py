@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -11,8 +11,8 @@ from rmqctl.admin.brokers.rules.permission import (
     SETTING,
     RoutePermission,
     closed_names,
+    expected_writes,
     route_permission,
-    writable_names,
 )
 from rmqctl.admin.results import Answers, all_failed, all_or_failed, ask_all
 from rmqctl.client.core import Client
@@ -20,46 +20,60 @@ from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers, writes
 
-from .cluster import read_settings
+from .cluster import MasterSettings, read_settings
 
 
 class OwnPermission(Struct, frozen=True):
-    """What a master reports: `setting` (brokerPermission), and its topics by their own permissions.
+    """What a master reports: `setting` (brokerPermission), and whether each topic itself permits writing.
 
+    `closed` are applications' topics that do not permit both reading and writing.
     `name_servers`: namesrvAddr, the addresses that it registers with.
     """
 
     setting: int
     name_servers: str
-    writable: tuple[str, ...]
+    topics: Mapping[str, bool]
     closed: tuple[str, ...]
+
+
+async def read_setting(client: Client, broker: BrokerData) -> int:
+    """Return a master's brokerPermission, PermName bits. Raises the errors of Client.ask()."""
+    return _setting(broker, await read_settings(client, broker))
+
+
+def _setting(broker: BrokerData, settings: MasterSettings) -> int:
+    text = settings.values.get(SETTING, "")
+    if not (text.isascii() and text.isdigit()):
+        raise RemoteProtocolError(f"{broker.broker_name} reports no valid {SETTING}: {text!r}.")
+    return int(text)
 
 
 async def read_own_permission(client: Client, broker: BrokerData) -> OwnPermission:
     """Return a master's permission and that of its topics. Raises the errors of Client.ask()."""
     address = client.require_master(broker)
     settings = await read_settings(client, broker)
-    text = settings.values.get(SETTING, "")
-    if not (text.isascii() and text.isdigit()):
-        raise RemoteProtocolError(f"{broker.broker_name} reports no valid {SETTING}: {text!r}.")
+    setting = _setting(broker, settings)
     configs = bodies.decode_topic_configs((await client.ask(address, headers.get_all_topic_configs())).body)
     names = settings.values.get("namesrvAddr", "")
-    return OwnPermission(int(text), names, tuple(writable_names(configs)), tuple(closed_names(configs)))
+    return OwnPermission(setting, names, expected_writes(configs), tuple(closed_names(configs)))
 
 
 async def read_route_permissions(
-    client: Client, name_servers: Collection[str], broker_name: str, topics: Sequence[str] | None
+    client: Client, name_servers: Collection[str], broker_name: str, topics: Mapping[str, bool] | None
 ) -> Answers[str, RoutePermission]:
-    """Return what each of these name servers permits for a broker's topics; for all topics that it lists if None."""
+    """Return what each of these name servers permits for a broker's topics; for all topics that it lists if None.
+
+    `topics`: whether each should permit writing.
+    """
 
     async def ask(address: str) -> RoutePermission:
-        names = topics
-        if names is None:
+        names: Collection[str] = topics or ()
+        if topics is None:
             names = bodies.decode_topic_names((await client.ask(address, headers.get_all_topics())).body)
         routes = await ask_all(names, lambda topic: client.route_at(address, topic))
         listed = [
-            data
-            for route in all_or_failed(routes).values()
+            ((topics or {}).get(topic, True), data)
+            for topic, route in all_or_failed(routes).items()
             if route is not None
             for data in route.queue_data
             if data.broker_name == broker_name

@@ -10,7 +10,7 @@ from rmqctl.admin.results import all_failed, failed_by_name, not_found, unread_b
 from rmqctl.admin.topics.queues import QueueChoice, chosen_queues, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_silent_servers, slave_failures
-from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, RmqctlError, UsageError
+from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -63,6 +63,7 @@ async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Look
     return lookup
 
 
+_NO_TOPIC = "Get on Topic:"
 _BY_KEY = "For a business key, use --topic TOPIC --key KEY."
 
 
@@ -102,7 +103,11 @@ async def _find_by_id(
                 return [found], []
     if topic is None:
         if failures:
-            raise failures[0].error
+            first = failures[0].error
+            # 5.x checks the right to read on the topic that the request names, and an id alone names none.
+            if isinstance(first, NotAuthorisedError) and first.right == _NO_TOPIC:
+                raise first.reworded(first.sentence, hint="Add the topic of the message: --topic TOPIC")
+            raise first
         if owner is not None:
             hint = "If it is a unique key, give its topic with --topic; otherwise the message may have been deleted."
             what = f"A message at offset {offset_id and offset_id.commit_log_offset} of"

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from rmqctl.admin.brokers.rules.runtime_table import read_runtime
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, RemoteProtocolError
-from rmqctl.model.names import DELAY_TOPIC, RETRY_PREFIX, dead_letter_topic
+from rmqctl.errors import BrokerError, RemoteProtocolError, RmqctlError
+from rmqctl.model.names import DELAY_TOPIC, DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic
 from rmqctl.model.plan import ReturnedMessage
 from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause
 from rmqctl.protocol import bodies, headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.message_wait import REAL_TOPIC
 
 _MOST_COPIES = 64
+_LOOK_EVERY_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _END_OF_TIME_MS = 2**63 - 1
 # A unique key that no message has.
 _NO_KEY = "0" * 32
@@ -65,19 +67,41 @@ async def fetch_log_end(client: Client, address: str) -> int:
 
 
 async def find_copy(
-    client: Client, address: str, group: str, message: ReturnedMessage, known_before: int
+    client: Client, address: str, group: str, message: ReturnedMessage, known_before: int, *, level: int | None = None
 ) -> str | None:
     """Return the topic in which a master stored a copy of a message after `known_before`, None if none so far.
 
-    The copy is recognised by the unique key, which a message keeps, and by its number of retries. Brokers index a
-    message a moment after they store it.
+    The copy is recognised by the unique key, which a message keeps, and by its number of retries. With `level`, only a
+    copy that waits, or waited, for this delay level counts: others are retries of members. Brokers index a message a
+    moment after they store it.
     """
     for topic in _topics(group):
         for copy in await _indexed(client, address, topic, message.message_id):
             is_later = copy.commit_log_offset >= known_before and copy.reconsume_times > message.reconsume_times
-            if is_later and copy.message_id == message.message_id and _is_of(group, copy):
+            is_own = level is None or _has_level(copy, message, level)
+            if is_later and is_own and copy.message_id == message.message_id and _is_of(group, copy):
                 return topic
     return None
+
+
+async def see_copy(
+    client: Client, address: str, group: str, message: ReturnedMessage, known_before: int, *, within_s: float,
+    level: int | None = None,
+) -> tuple[str | None, str]:  # fmt: skip
+    """Wait for a copy as find_copy() finds it. Returns its topic, None if it is not seen in time, and why, if known."""
+    until_s = client.clock.monotonic_s() + within_s
+    turn = 0
+    while True:
+        topic, note = None, ""
+        try:
+            topic = await find_copy(client, address, group, message, known_before, level=level)
+        except RmqctlError as error:
+            note = error.sentence
+        left_s = until_s - client.clock.monotonic_s()
+        if topic is not None or left_s <= 0:
+            return topic, note
+        await pause(client.clock, min(left_s, _LOOK_EVERY_S[min(turn, len(_LOOK_EVERY_S) - 1)]))
+        turn += 1
 
 
 async def require_copies_readable(client: Client, address: str, group: str) -> None:
@@ -100,6 +124,13 @@ async def _indexed(client: Client, address: str, topic: str, key: str) -> Sequen
             return ()
         raise
     return list(iter_messages(answer.body))
+
+
+def _has_level(copy: StoredMessage, message: ReturnedMessage, level: int) -> bool:
+    """Return whether a copy is the next retry, after this delay level; its copy in the retry topic keeps no level."""
+    if copy.topic != DELAY_TOPIC:
+        return copy.topic.startswith(DLQ_PREFIX)
+    return copy.queue_id == level - 1 and copy.reconsume_times == message.reconsume_times + 1
 
 
 def _is_of(group: str, copy: StoredMessage) -> bool:

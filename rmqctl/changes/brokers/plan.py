@@ -12,8 +12,11 @@ from rmqctl.changes.configs.lookup import new_config_plan
 from rmqctl.changes.configs.rules.fields import differing_names
 from rmqctl.changes.plan_parts import PlanReport
 from rmqctl.client.core import Client
+from rmqctl.errors import RefusedError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
+from rmqctl.model.topic import WRITE
+from rmqctl.text.words import listed
 
 from .rules.permission import (
     choose_restoring,
@@ -77,9 +80,23 @@ async def plan_restore(client: Client, request: PermissionRequest) -> PlanReport
     way, why = (request.way, request.why) if request.way else choose_restoring(found.fields, found.closed)
     if way is Route.BROKER_CONFIG:
         require_setting(found)
+    else:
+        require_open(found)
     item = restored(request.broker_name, found.fields, way)
     consequences = [describe_way(way, why, is_open=True), *describe_restore(item, found.closed)]
     return _planned(client, found, Operation.BROKER_RESTORE, item, consequences, request)
+
+
+def require_open(found: FoundBroker) -> None:
+    """Raise RefusedError if routes alone do not open a broker as it is, or would open more."""
+    name, setting = found.broker.broker_name, setting_of(found.fields)
+    hint = f"To give the permission back: rmqctl broker restore {name}"
+    if setting is not None and not setting & WRITE:
+        sentence = f"{name} has brokerPermission={setting}: with open routes, it would still reject messages."
+        raise RefusedError(sentence, hint=hint)
+    if found.closed:
+        sentence = f"addWritePerm also opens topics that {name} itself closes: {listed(found.closed, 5)}."
+        raise RefusedError(sentence, hint=hint)
 
 
 def require_setting(found: FoundBroker) -> None:
@@ -93,8 +110,10 @@ def _planned(
     client: Client, found: FoundBroker, operation: Operation, item: ConfigItem, consequences: Sequence[Consequence],
     request: PermissionRequest,
 ) -> PlanReport:  # fmt: skip
-    is_change = bool(differing_names(item.before, item.target))
-    state = describe_state(found.fields, found.registers)
+    # With the same setting, a broker registers its topics again, with their own permissions.
+    is_registered = operation is Operation.BROKER_RESTORE and request.way is Route.BROKER_CONFIG
+    is_change = is_registered or bool(differing_names(item.before, item.target))
+    state = describe_state(found.fields, found.registers, client.name_servers)
     plan = new_config_plan(
         client, found.config, operation, [item] if is_change else [],
         consequences=[*(consequences if is_change else ()), *state], asked=request.asked, reason=request.reason,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.groups.members import fetch_placed_connections, fetch_running_infos
-from rmqctl.admin.messages.returns import fetch_log_end, find_copy, send_back, send_copy
+from rmqctl.admin.messages.returns import fetch_log_end, find_copy, see_copy, send_back, send_copy
 from rmqctl.admin.messages.time_search import fetch_message_at
 from rmqctl.admin.results import ask_all
 from rmqctl.changes.clean_expired.rules.blocking import describe_not_followed
@@ -33,7 +33,6 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import CleanStep, Plan, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ReceiptReport, Result, ReturnReceipt, Who, receipt_of
-from rmqctl.net.clock import pause
 from rmqctl.text.words import counted
 
 from .pop_apply import PopAcks
@@ -44,7 +43,6 @@ _SENT_AT_ONCE = 32
 _ANSWER_S = 5.0
 # Brokers index a message some ms after they store it, and later under load.
 _SEEN_WITHIN_S = 15.0
-_LOOK_EVERY_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 async def apply_cleaning(
@@ -305,20 +303,7 @@ class _Returns:
 
     async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> _Sent:
         """Wait for the copy. Without a topic if it is not seen in time: the note says why, if known."""
-        clock = self._client.clock
-        until_s = clock.monotonic_s() + within_s
-        turn = 0
-        while True:
-            topic, note = None, ""
-            try:
-                topic = await find_copy(self._client, address, self._plan.group, message, end)
-            except RmqctlError as error:
-                note = error.sentence
-            left_s = until_s - clock.monotonic_s()
-            if topic is not None or left_s <= 0:
-                return _Sent(topic, note)
-            await pause(clock, min(left_s, _LOOK_EVERY_S[min(turn, len(_LOOK_EVERY_S) - 1)]))
-            turn += 1
+        return _Sent(*await see_copy(self._client, address, self._plan.group, message, end, within_s=within_s))
 
 
 def _receipt(message: ReturnedMessage, sent: _Sent | None, error: RmqctlError | None) -> ReturnReceipt:

@@ -15,8 +15,10 @@ from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.topics.config import delete_topic, read_topic, write_topic
 from rmqctl.admin.topics.queues import find_route
 from rmqctl.changes.configs.rules.fields import attribute_steps, request_body, with_permission
+from rmqctl.changes.late_writes import is_refusal
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_group_table
+from rmqctl.errors import RmqctlError
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Plan, Route, Subject
 from rmqctl.model.queue import MessageQueue
@@ -132,15 +134,19 @@ class _TopicAccess(Struct, frozen=True):
         await write_topic(client, broker, target, attribute_steps(item.before, target))
 
     async def delete(self, client: Client, broker: BrokerData, item: ConfigReceiptItem | None) -> None:
-        if (
-            item is not None
-            and item.before is not None
-            and offering_brokers(await find_route(client, self.topic), self.deleted_at)
-        ):
-            # A broker registers a permission, but not a deletion: while other brokers keep the topic, its route stays,
-            # and producers would send to this broker, too, and make it create the topic again.
-            await write_topic(client, broker, with_permission(item.before, 0), {})
-        await delete_topic(client, broker, self.topic)
+        before = None if item is None else item.before
+        if before is None or not offering_brokers(await find_route(client, self.topic), self.deleted_at):
+            await delete_topic(client, broker, self.topic)
+            return
+        # A broker registers a permission, but not a deletion: while other brokers keep the topic, its route stays, and
+        # producers would send to this broker, too, and make it create the topic again.
+        await write_topic(client, broker, with_permission(before, 0), {})
+        try:
+            await delete_topic(client, broker, self.topic)
+        except RmqctlError as error:
+            if is_refusal(error):
+                await write_topic(client, broker, before, {})
+            raise
 
 
 class _BrokerAccess(Struct, frozen=True):
@@ -149,6 +155,7 @@ class _BrokerAccess(Struct, frozen=True):
     subject: Subject
     route: Route
     names: frozenset[str]
+    is_undo: bool
 
     @property
     def topic(self) -> None:
@@ -163,7 +170,7 @@ class _BrokerAccess(Struct, frozen=True):
         return "a permission"
 
     async def find(self, client: Client, _: Collection[str], seen_ms: int) -> FoundConfig:
-        return await find_fields(client, self.subject, self.names, seen_ms=seen_ms)
+        return await find_fields(client, self.subject, self.names, seen_ms=seen_ms, is_undo=self.is_undo)
 
     async def read(self, client: Client, broker: BrokerData) -> BrokerConfig:
         return BrokerConfig(await read_fields(client, broker, self.names))
@@ -184,7 +191,7 @@ def access_of(plan: Plan) -> ConfigAccess:
     """Return the access to the configuration that a plan changes."""
     if plan.broker is not None:
         names = {name for item in plan.configs for name in item.target or ()}
-        return _BrokerAccess(plan.subject, plan.route, frozenset(names))
+        return _BrokerAccess(plan.subject, plan.route, frozenset(names), plan.asked.startswith("undo "))
     if plan.route is not Route.TOPIC_CONFIG:
         return _GroupAccess(plan.group, plan.takes_offsets)
     deleted_at = frozenset(item.broker_name for item in plan.configs if item.is_deletion)

@@ -10,7 +10,8 @@ from msgspec import Struct
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.permission import OwnPermission, read_own_permission, read_route_permissions
 from rmqctl.admin.brokers.rules.permission import SETTING, name_servers_of
-from rmqctl.admin.results import all_or_failed
+from rmqctl.admin.results import all_failed, all_or_failed
+from rmqctl.changes.configs.rules.fields import setting_words
 from rmqctl.changes.plan_parts import cluster_label
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
@@ -61,7 +62,7 @@ async def find_broker(client: Client, broker_name: str, *, seen_ms: int | None =
         own = await read_own_permission(client, broker)
     except RmqctlError as error:
         failures.append(Failure(broker_name, SETTING, error))
-    topics = None if own is None else own.writable
+    topics = None if own is None else own.topics
     routes = await read_route_permissions(client, client.name_servers, broker_name, topics)
     if not routes.ok:
         all_or_failed(routes)
@@ -81,21 +82,31 @@ async def read_fields(client: Client, broker: BrokerData, names: Collection[str]
     """Return these fields of a broker, as a plan has them. Raises an error if one of them cannot be read."""
     own = await read_own_permission(client, broker) if SETTING in names else None
     asked = name_servers_of(dict.fromkeys(names))
-    topics = None if own is None else own.writable
-    routes = all_or_failed(await read_route_permissions(client, asked, broker.broker_name, topics))
+    topics = None if own is None else own.topics
+    routes = await read_route_permissions(client, asked, broker.broker_name, topics)
     setting = {} if own is None else {SETTING: own.setting}
-    return {**setting, **{address: str(each) for address, each in routes.items()}}
+    read = {**setting, **{address: str(each) for address, each in routes.ok.items()}}
+    if routes.failed:
+        error = all_failed(routes.failed.values())
+        said = f" Read: {', '.join(setting_words(read, sorted(read)))}." if read else ""
+        raise error.reworded(f"{error.sentence}{said}", hint=error.hint)
+    return read
 
 
-def _require_same_name_servers(client: Client, names: Collection[str]) -> None:
-    """Raise UsageError if a plan is for other name servers than those of this command, apart from silent ones."""
+def _require_same_name_servers(client: Client, names: Collection[str], *, is_undo: bool) -> None:
+    """Raise UsageError if a plan is for other name servers than those of this command, apart from silent ones.
+
+    An undo changes only those that the change saw.
+    """
     planned = set(name_servers_of(dict.fromkeys(names)))
     asked = {address for address in client.name_servers if address not in client.name_server_views.silent}
-    if not asked <= planned <= set(client.name_servers):
+    if not planned <= set(client.name_servers) or not (is_undo or asked <= planned):
         raise UsageError(f"The plan is for the name servers {listed(sorted(planned), 5)}.")
 
 
-async def find_fields(client: Client, subject: Subject, names: Collection[str], *, seen_ms: int) -> FoundConfig:
+async def find_fields(
+    client: Client, subject: Subject, names: Collection[str], *, seen_ms: int, is_undo: bool
+) -> FoundConfig:
     """Return these fields of a broker as a configuration; the broker counts as failed if one cannot be read.
 
     Raises NotFoundError, and what fetch_cluster raises.
@@ -107,7 +118,7 @@ async def find_fields(client: Client, subject: Subject, names: Collection[str], 
     failures: tuple[Failure, ...] = ()
     fields: dict[str, Any] | None = None
     try:
-        _require_same_name_servers(client, names)
+        _require_same_name_servers(client, names, is_undo=is_undo)
         fields = await read_fields(client, broker, names)
     except RmqctlError as error:
         failures = (Failure(name, "permission", error),)

@@ -251,6 +251,8 @@ def _is_possible(item: _Item) -> bool:
     offsets = [message.queue_offset for message in cleaning.messages]
     if offsets != sorted(set(offsets)) or offsets[0] != cleaning.head_offset:
         return False
+    if item.route in (Route.RETRY_TOPIC, Route.DIRECT):
+        return item.before is None and item.target is None and len(offsets) == 1
     if item.route is Route.POP_ACK:
         return item.before == item.target and all(is_handle(each.pop_handle) for each in cleaning.messages)
     has_handles = any(each.pop_handle is not None for each in cleaning.messages)

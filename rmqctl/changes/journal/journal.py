@@ -17,7 +17,7 @@ import msgspec
 
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.model.plan import Plan, Route, Subject
+from rmqctl.model.plan import Operation, Plan, Route, Subject
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 from rmqctl.state.process import change_state, process_start
@@ -178,9 +178,10 @@ class Journal:
             "JOIN changes ON changes.number = returns.change "
             "JOIN items ON items.change = returns.change AND items.number = returns.item "
             "WHERE changes.group_name = ? AND items.broker_name = ? AND items.topic = ? AND items.queue_id = ? "
-            "AND returns.holder = ? AND returns.result != ? AND items.result != ? ORDER BY returns.change"
+            "AND returns.holder = ? AND returns.result != ? AND items.result != ? AND changes.operation = ? "
+            "ORDER BY returns.change"
         )
-        values = (group, mq.broker_name, mq.topic, mq.queue_id, holder, *_OPEN)
+        values = (group, mq.broker_name, mq.topic, mq.queue_id, holder, *_OPEN, Operation.CLEAN_EXPIRED.value)
         with self._file.transaction() as connection:
             if not _has_returns(connection):
                 return {}
@@ -191,6 +192,24 @@ class Journal:
                 for row in connection.execute(query, storable(values))
             }
 
+    def last_resend(self, group: str, mq: MessageQueue, queue_offset: int, message_id: str) -> str | None:
+        """Return the last change that resent a message to a group, or may have; None if none did."""
+        query = (
+            f"SELECT changes.receipt_id FROM {RETURNS} AS returns "  # noqa: S608
+            "JOIN changes ON changes.number = returns.change "
+            "JOIN items ON items.change = returns.change AND items.number = returns.item "
+            "WHERE changes.group_name = ? AND items.broker_name = ? AND items.topic = ? AND items.queue_id = ? "
+            "AND returns.queue_offset = ? AND returns.message_id = ? AND changes.operation = ? "
+            "AND returns.result NOT IN (?, ?) "
+            "ORDER BY changes.number DESC LIMIT 1"
+        )
+        not_sent = (Result.NOT_ATTEMPTED.value, Result.UNCHANGED.value)
+        place = (group, mq.broker_name, mq.topic, mq.queue_id, queue_offset, message_id)
+        values = (*place, Operation.MESSAGE_RESEND.value, *not_sent)
+        with self._file.transaction() as connection:
+            row = connection.execute(query, storable(values)).fetchone() if _has_returns(connection) else None
+            return None if row is None else str(row["receipt_id"])
+
     def last_blocked_cleaning(self, group: str, mq: MessageQueue | None, client_id: str) -> str | None:
         """Return the last change that cleaned a queue of a client that was blocked, unless that was confirmed.
 
@@ -200,7 +219,7 @@ class Journal:
             f"SELECT changes.receipt_id, items.result, items.number AS item, plans.text FROM {RETURNS} AS returns "  # noqa: S608
             "JOIN changes ON changes.number = returns.change JOIN plans ON plans.change = returns.change "
             "JOIN items ON items.change = returns.change AND items.number = returns.item "
-            "WHERE changes.group_name = ?1 AND items.result NOT IN (?2, ?3) "
+            "WHERE changes.group_name = ?1 AND changes.operation = ?9 AND items.result NOT IN (?2, ?3) "
             "AND substr(returns.holder, 1, length(?4)) = ?4 "
             "AND (?5 IS NULL OR (items.broker_name = ?5 AND items.topic = ?6 AND items.queue_id = ?7)) "
             "ORDER BY changes.number DESC, items.result = ?8 DESC LIMIT 1"
@@ -213,6 +232,7 @@ class Journal:
             f"{client_id} ",
             *place,
             Result.CONFIRMED.value,
+            Operation.CLEAN_EXPIRED.value,
         )
         with self._file.transaction() as connection:
             row = connection.execute(query, storable(values)).fetchone() if _has_returns(connection) else None

@@ -78,17 +78,26 @@ async def with_effects(client: "Client", request: "PermissionRequest") -> "tuple
         if way is RemovalMethod.WIPE_WRITE_PERM:
             found = await fetch_readonly(client, request.broker_name, way=way)
         request = replace(request, way=_way(way), why=why, is_chosen=True)
-    return found, replace(request, effects=tuple(_effects(found)), failures=found.failures)
+    # What is unknown about members is named as an effect, and stops no drain.
+    blocking = [failure for failure in found.failures if not failure.what.startswith(("running info", "members of"))]
+    return found, replace(request, effects=tuple(_effects(found)), failures=tuple(blocking))
 
 
 def _effects(found: "Readonly") -> "Iterator[Consequence]":
     from rmqctl.model.plan import Consequence
     from rmqctl.model.progress import Unknown
-    from rmqctl.whatif.readonly import ReadonlyVerdict
+    from rmqctl.whatif.readonly import ReadonlyVerdict, RemovalMethod, may_block
 
     yield from (Consequence(concern.code, concern.text) for concern in found.concerns)
     unknown = [effect for effect in found.effects if effect.verdict is ReadonlyVerdict.UNKNOWN]
-    empty = [effect.view.group for effect in unknown if effect.why is Unknown.NO_MEMBERS]
+    absent = [effect for effect in unknown if effect.why is Unknown.NO_MEMBERS]
+    is_refused = found.way is RemovalMethod.BROKER_PERMISSION
+    blocking = [effect.view.group for effect in absent if is_refused and may_block(effect)]
+    if blocking:
+        groups = listed(blocking, 5)
+        text = f"If members of {groups} start, their first failed message blocks its queue: no other broker stores it."
+        yield Consequence("GROUPS_WOULD_BLOCK", text)
+    empty = [effect.view.group for effect in absent if effect.view.group not in blocking]
     if empty:
         groups = f"{counted(len(empty), 'group')} without members there: {listed(empty, 5)}"
         yield Consequence("NO_MEMBERS", f"Where failed messages would be stored is not known for {groups}.")
@@ -121,7 +130,9 @@ def _request_of(plan: "Plan") -> "PermissionRequest":
 
 
 # What a saved plan to drain a broker has to name in the same words: groups or producers would stop, or may.
-_GRAVE = frozenset({"GROUPS_BLOCK", "ORDERLY_MIXED", "TOPICS_UNWRITABLE", "ONLY_BROKER", "EFFECT_UNKNOWN"})
+_GRAVE = frozenset(
+    {"GROUPS_BLOCK", "GROUPS_WOULD_BLOCK", "ORDERLY_MIXED", "TOPICS_UNWRITABLE", "ONLY_BROKER", "EFFECT_UNKNOWN"}
+)
 
 
 def show_effects(invocation: "Invocation", found: "Readonly | None") -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqctl.changes.documents.encode import plan_document, receipt_document
 from rmqctl.changes.offsets.rules.skips import SKIPS
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.model.plan import Route, is_config_change
+from rmqctl.model.plan import Operation, Route, is_config_change
 from rmqctl.text.words import counted
 
 from .sentences import count_results, extra_keys, repeat_undo_note
@@ -31,6 +31,10 @@ def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequ
         listing = config_plan_listing(plan, failures)
         nothing = () if is_changing(plan) or not plan.configs else (_NOTHING,)
         return replace(listing, headings=headings, notes=[*listing.notes, *nothing])
+    if plan.operation is Operation.MESSAGE_RESEND:
+        from .resend_listings import resend_plan_listing
+
+        return resend_plan_listing(plan, failures, headings)
     document = plan_document(plan)
     return Listing(
         kind="Plan",
@@ -51,6 +55,10 @@ def receipt_listing(receipt: Receipt, failures: Sequence[Failure] = ()) -> Listi
         from .config_listings import config_receipt_listing
 
         return config_receipt_listing(receipt, failures)
+    if receipt.operation is Operation.MESSAGE_RESEND:
+        from .resend_listings import resend_receipt_listing
+
+        return resend_receipt_listing(receipt, failures)
     document = receipt_document(receipt)
     return Listing(
         kind="Receipt",

@@ -9,6 +9,7 @@ import typer
 
 from rmqctl.cli.arguments import Group
 from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.connections import show_hosts, show_reported_by
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import MemberView, RunningInfo
@@ -169,16 +170,6 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
-def _hosts(item: Item) -> str:
-    addresses = {address for at_broker in item["clientAddrs"].values() for address in at_broker}
-    return ",".join(sorted({address.rpartition(":")[0] for address in addresses})) or "-"
-
-
-def _seen_by(item: Item) -> str:
-    total = len({*item["brokerNames"], *item["unseenAt"], *item["untoldAt"]})
-    return f"{len(item['brokerNames'])}/{total}{'?' if item['untoldAt'] else ''}"
-
-
 def _rate(key: str) -> Any:
     return lambda item: "-" if item[key] is None else f"{item[key]:g}"
 
@@ -193,10 +184,10 @@ def _show_orderly(item: Item) -> str:
 
 COLUMNS = (
     Column("CLIENT", "clientId", is_kept=True),
-    Column("HOST", "clientAddrs", show=_hosts, gives_way=True),
+    Column("HOST", "clientAddrs", show=show_hosts, gives_way=True),
     Column("LANGUAGE", "language", is_wide=True),
     Column("VERSION", "clientVersion", gives_way=True),
-    Column("REPORTED-BY", "brokerNames", show=_seen_by, is_alarm=lambda item: bool(item["unseenAt"])),
+    Column("REPORTED-BY", "brokerNames", show=show_reported_by, is_alarm=lambda item: bool(item["unseenAt"])),
     Column("UNSEEN-AT", "unseenAt", show=lambda item: ",".join(item["unseenAt"]) or "-", is_wide=True),
     Column("QUEUES", "queueCount", is_number=True, is_alarm=lambda item: item["queueCount"] == 0),
     Column("CACHED", "cachedMsgCount", is_number=True),

@@ -119,13 +119,33 @@ def test_a_saved_plan_that_would_now_do_more_is_refused(
 def test_a_closed_topic_stays_closed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     call(capsys, "topic", "create", "closed", "--perm", "r", *JSON)
     done = call(capsys, *DRAIN, *WIPE, *JSON)
-    plan = call(capsys, *RESTORE, *WIPE, "--dry-run", "-o", "json")
-    assert "closed" in _codes(plan)["OPENS_CLOSED"]
+    refused = call(capsys, *RESTORE, *WIPE, "--yes")
+    assert (refused.code, "closed" in refused.err) == (1, True)
     for words in (RESTORE, ("offset", "undo", document(done)["id"])):
         back = call(capsys, *words, *JSON)
         assert (back.code, _item(back)) == (0, ("BROKER_CONFIG", "read-write", "CONFIRMED"))
         assert (_perms(sandbox), _perms(sandbox, "closed")) == ((6, 6), (6, 4))
         call(capsys, *DRAIN, *WIPE, *JSON)
+
+
+def test_a_topic_that_a_name_server_opened_is_closed_again(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    call(capsys, "topic", "create", "closed", "--perm", "r", *JSON)
+    sandbox.call(lambda inner: inner.name_server.set_write_permission("broker-b", is_writable=True))
+    assert _perms(sandbox, "closed") == (6, 6)
+    assert _item(call(capsys, *RESTORE, *JSON))[0] == "BROKER_CONFIG"
+    assert _perms(sandbox, "closed") == (6, 4)
+    # As requested, the broker registers again although nothing is known to differ.
+    assert _item(call(capsys, *RESTORE, *SETTING, *JSON)) == ("BROKER_CONFIG", "read-write", "CONFIRMED")
+
+
+def test_routes_do_not_open_a_broker_that_its_setting_closes(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    wiped = call(capsys, *DRAIN, *WIPE, *JSON)
+    assert call(capsys, *DRAIN, *SETTING, *JSON).code == 0
+    for words in ((*RESTORE, *WIPE), ("offset", "undo", document(wiped)["id"])):
+        refused = call(capsys, *words, "--yes")
+        assert (refused.code, "brokerPermission=4" in refused.err) == (1, True)
+    assert call(capsys, *RESTORE, *JSON).code == 0
+    assert _perms(sandbox) == (6, 6)
 
 
 def test_a_name_server_that_does_not_answer_is_not_done(
@@ -146,6 +166,10 @@ def test_every_name_server_is_named(
     monkeypatch.setenv("NAMESRV_ADDR", f"{sandbox.addr};{other}")
     refused = call(capsys, "apply", str(plan), "--yes")
     assert (refused.code, f"for the name servers {sandbox.addr}" in refused.err) == (7, True)
+    # An undo changes only what the change saw, whatever is named now.
+    done = call(capsys, *DRAIN, *WIPE, *JSON, "-n", sandbox.addr)
+    back = call(capsys, "offset", "undo", document(done)["id"], "--yes")
+    assert (back.code, _perms(sandbox)) == (0, (6, 6)), back.err
     monkeypatch.setenv("NAMESRV_ADDR", other)
     shown = call(capsys, *DRAIN, *WIPE, "--dry-run", "-o", "json")
     assert sandbox.addr in _codes(shown)["OTHER_NAME_SERVERS"]

@@ -231,6 +231,13 @@ def test_a_deletion_on_one_broker_leaves_the_other(sandbox: ThreadedSandbox, cap
     assert _routed(sandbox, TOPIC)["broker-b"][2] == 4
 
 
+def test_a_refused_deletion_on_one_broker_leaves_the_permission(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    sandbox.faults.answer(Q.DELETE_TOPIC_IN_BROKER, R.NO_PERMISSION)
+    done = call(capsys, "topic", "delete", TOPIC, "--broker", "broker-b", *JSON)
+    assert (done.code, document(done)["items"][0]["result"]) == (4, "UNCHANGED"), done.err
+    assert _routed(sandbox, TOPIC)["broker-b"][2] == 6
+
+
 def test_a_topic_of_rocketmq_needs_its_name_twice(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     call(capsys, "topic", "create", "%DLQ%G", "--queues", "1", "--confirm", "%DLQ%G")
     assert _topic(sandbox, "%DLQ%G") is not None

@@ -56,6 +56,10 @@ def test_a_message_with_a_delay_level_is_found_where_it_waits(sandbox: ThreadedS
         waits = item["waits"]
         assert (waits["topic"], waits["queueId"], waits["delayLevel"]) == (TOPIC, sent["queueId"], 17)
         assert waits["dueTimestamp"] == item["storeTimestamp"] + 3_600_000
+    assert (
+        "consumed by\nunknown  It is not in its topic yet"
+        in call(capsys, "message", "get", "--topic", TOPIC, "--key", "dly", "--consumed-by").out
+    )
     sandbox.advance(3_601)
     for item in _found(capsys, sent["msgId"], "dly"):
         assert (item["topic"], "waits" in item) == (TOPIC, False)

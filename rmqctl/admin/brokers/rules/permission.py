@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from operator import eq
 from typing import Any
 
 from rmqctl.model.route import QueueData
@@ -19,25 +20,28 @@ class RoutePermission(StrEnum):
 
     READ_WRITE = "read-write"
     READ_ONLY = "read-only"
-    MIXED = "mixed"  # some topics can be written
+    MIXED = "mixed"  # some topics can be written, or one that the broker itself closes
     NOT_LISTED = "not-listed"  # the name server has no topic of the broker
 
 
-def route_permission(listed: Iterable[QueueData]) -> RoutePermission:
-    """Return what a name server permits, from a broker's entries in its routes."""
-    found = {data.is_writable for data in listed}
+def route_permission(listed: Iterable[tuple[bool, QueueData]]) -> RoutePermission:
+    """Return what a name server permits, from a broker's entries in its routes, and whether each should be writable."""
+    found = {(should, data.is_writable) for should, data in listed}
     if not found:
         return RoutePermission.NOT_LISTED
-    return RoutePermission.MIXED if len(found) > 1 else _of(is_writable=found == {True})
+    if not any(is_writable for _, is_writable in found):
+        return RoutePermission.READ_ONLY
+    return RoutePermission.READ_WRITE if all(map(eq, *zip(*found, strict=True))) else RoutePermission.MIXED
 
 
 def _of(*, is_writable: bool) -> RoutePermission:
     return RoutePermission.READ_WRITE if is_writable else RoutePermission.READ_ONLY
 
 
-def writable_names(configs: Mapping[str, TopicConfig]) -> list[str]:
-    """Return the topics that a broker itself opens for writing, sorted."""
-    return sorted(topic for topic, config in configs.items() if config.perm & WRITE)
+def expected_writes(configs: Mapping[str, TopicConfig]) -> dict[str, bool]:
+    """Return whether each topic itself permits writing; RocketMQ's own topics that do not are left out."""
+    closed = set(closed_names(configs))
+    return {name: bool(each.perm & WRITE) for name, each in configs.items() if each.perm & WRITE or name in closed}
 
 
 def closed_names(configs: Mapping[str, TopicConfig]) -> list[str]:

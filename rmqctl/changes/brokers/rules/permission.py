@@ -48,6 +48,8 @@ def reverted(
     """
     changed = [address for address in name_servers_of(now) if now[address] != before.get(address, now[address])]
     own = setting_of(before)
+    if own is None:
+        own = setting_of(now)
     if own != setting_of(now) or (is_open and has_closed and own is not None and changed):
         target = {**with_setting(now, is_open=is_open), SETTING: own}
         return ConfigItem(name, now, target, route=Route.BROKER_CONFIG)
@@ -74,7 +76,7 @@ def choose_restoring(fields: Mapping[str, Any], closed: Collection[str] | None) 
     unlisted = [address for address, each in routes.items() if each == RoutePermission.NOT_LISTED]
     if setting is not None and not setting & WRITE:
         return Route.BROKER_CONFIG, f"brokerPermission is {setting}"
-    if setting is not None and closed:
+    if closed:
         text = f"{counted(len(closed), 'topic')} that the broker itself closes: {listed(closed, _SHOWN)}"
         return Route.BROKER_CONFIG, f"addWritePerm would also open {text}"
     if setting is not None and unlisted:
@@ -117,17 +119,14 @@ def describe_drain(item: ConfigItem, broker: BrokerData) -> Iterator[Consequence
 def describe_restore(item: ConfigItem, closed: Collection[str] | None) -> Iterator[Consequence]:
     """Yield what follows from giving write permission back."""
     yield Consequence("PRODUCERS_LATE", "Producers notice within 30 s, when they next read routes.")
-    if item.route is not Route.NAME_SERVER or (closed is not None and not closed):
-        return
-    which = "topics" if closed is None else f"{counted(len(closed), 'topic')}"
-    named = "" if closed is None else f": {listed(closed, _SHOWN)}"
-    hint = "" if closed is None else " Use --by brokerPermission to keep them closed."
-    yield Consequence("OPENS_CLOSED", f"addWritePerm also opens {which} that the broker itself closes{named}.{hint}")
+    if item.route is Route.NAME_SERVER and closed is None:
+        text = "addWritePerm opens all topics, also those that the broker itself closes: these are not known now."
+        yield Consequence("OPENS_CLOSED", text)
 
 
-def describe_state(fields: Mapping[str, Any], registers: str) -> Iterator[Consequence]:
-    """Yield which name servers do not list the broker, and which are not asked; `registers` is its namesrvAddr."""
-    yield from describe_other_name_servers([registers], name_servers_of(fields), "their routes are not known")
+def describe_state(fields: Mapping[str, Any], registers: str, asked: Collection[str]) -> Iterator[Consequence]:
+    """Yield which name servers do not list the broker, and which are not `asked`; `registers` is its namesrvAddr."""
+    yield from describe_other_name_servers([registers], asked, "their routes are not known")
     unlisted = [address for address in name_servers_of(fields) if fields[address] == RoutePermission.NOT_LISTED]
     if unlisted:
         yield Consequence("NOT_LISTED", f"{listed(unlisted, _SHOWN)} lists no topic of the broker.")

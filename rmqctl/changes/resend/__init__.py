@@ -1,0 +1,1 @@
+"""Having a group consume one message once more."""
