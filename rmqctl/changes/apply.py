@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqctl.client.duplicates import require_distinct
 from rmqctl.model.names import require_no_system_group
-from rmqctl.model.plan import Operation, is_config_change, subject_kind
+from rmqctl.model.plan import Operation, is_config_change
 
 if TYPE_CHECKING:
     from rmqctl.changes.journal.journal import Journal
@@ -28,7 +28,7 @@ async def apply_plan(
     """
     require_no_system_group(plan.group)
     await require_distinct(client, plan.brokers)
-    if subject_kind(plan.operation) == "topic":
+    if plan.topic is not None:
         await _check_topic(client, plan)
     if is_config_change(plan.operation):
         from rmqctl.changes.configs.apply import apply_configs
@@ -54,7 +54,7 @@ async def refresh_plan(client: Client, plan: Plan, *, strict: bool) -> Plan:
         from rmqctl.changes.configs.check import check_config_plan
 
         await check_config_plan(client, plan, strict=strict)
-        if subject_kind(plan.operation) == "topic":
+        if plan.topic is not None:
             await _check_topic(client, plan)
         return plan
     if plan.operation is Operation.MESSAGE_RESEND:

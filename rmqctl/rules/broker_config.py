@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from rmqctl.model.topic import WRITE
 
 REDACTED = "(redacted)"
+PERMISSION = "brokerPermission"
 
 # Settings that decide how groups are created, balanced, reset, delayed and kept; shown in this order.
 CONSUMER_SETTINGS = (
-    "brokerPermission",
+    PERMISSION,
     "autoCreateTopicEnable",
     "autoCreateSubscriptionGroup",
     "defaultTopicQueueNums",
@@ -106,7 +107,13 @@ def differing(master: Mapping[str, str], slave: Mapping[str, str]) -> dict[str, 
     return found
 
 
+def own_permission(settings: Mapping[str, str]) -> int | None:
+    """Return a broker's own permission (brokerPermission, PermName bits), None where it is not reported."""
+    text = settings.get(PERMISSION, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
 def may_write(settings: Mapping[str, str]) -> bool | None:
-    """Tell whether a broker's own permission (brokerPermission) allows writes, None where it is not reported."""
-    text = settings.get("brokerPermission", "")
-    return bool(int(text) & WRITE) if text.isascii() and text.isdigit() else None
+    """Tell whether a broker's own permission allows writes, None where it is not reported."""
+    permission = own_permission(settings)
+    return None if permission is None else bool(permission & WRITE)

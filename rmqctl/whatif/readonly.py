@@ -118,7 +118,8 @@ class Readonly(Struct, frozen=True):
 
     `missing_names` are brokers of its cluster that should be registered but are not; `is_only_broker` does not count
     them. `unwritable_topics` are topics that producers could no longer send to. `wiped_topics` are topics for which the
-    name server has already removed the permission, out of `writable_count` that the broker itself accepts.
+    name server has already removed the permission, out of `writable_count` that the broker itself accepts. `why` is why
+    the way was chosen, as the end of a sentence; empty for a requested way.
     """
 
     broker: BrokerData
@@ -132,6 +133,7 @@ class Readonly(Struct, frozen=True):
     writable_count: int
     concerns: tuple[Concern, ...] = ()
     failures: tuple[Failure, ...] = ()
+    why: str = ""
 
 
 def reported_mode(connections: GroupConnections) -> MemberMode | None:

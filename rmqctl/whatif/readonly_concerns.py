@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from rmqctl.model.progress import Unknown
 from rmqctl.text.words import counted, listed
 
 from .concerns import Concern
-from .readonly import OtherBroker, Readonly, ReadonlyVerdict, RemovalMethod, is_mixed
+from .readonly import OtherBroker, Readonly, ReadonlyVerdict, RemovalMethod, is_mixed, may_block
 
 _named = partial(listed, shown=5)
 
@@ -68,3 +69,21 @@ def _not_there(found: Readonly, not_consuming: Sequence[str]) -> Iterator[Concer
     if not_consuming:
         name = found.broker.broker_name
         yield Concern("NOT_CONSUMING", f"Groups that do not consume from {name}: {_named(not_consuming)}.")
+
+
+def find_unknown_effects(found: Readonly) -> Iterator[Concern]:
+    """Yield the groups whose effects are unknown, which a table of the effects shows one by one."""
+    unknown = [effect for effect in found.effects if effect.verdict is ReadonlyVerdict.UNKNOWN]
+    absent = [effect for effect in unknown if effect.why is Unknown.NO_MEMBERS]
+    is_refused = found.way is RemovalMethod.BROKER_PERMISSION
+    blocking = [effect.view.group for effect in absent if is_refused and may_block(effect)]
+    if blocking:
+        text = "start, their first failed message blocks its queue: no other broker stores it."
+        yield Concern("GROUPS_WOULD_BLOCK", f"If members of {_named(blocking)} {text}")
+    empty = [effect.view.group for effect in absent if effect.view.group not in blocking]
+    if empty:
+        groups = f"{counted(len(empty), 'group')} without members there: {_named(empty)}"
+        yield Concern("NO_MEMBERS", f"Where failed messages would be stored is not known for {groups}.")
+    others = [f"{effect.view.group} ({effect.why})" for effect in unknown if effect.why is not Unknown.NO_MEMBERS]
+    if others:
+        yield Concern("EFFECT_UNKNOWN", f"Where failed messages would be stored is unknown for {_named(others)}.")

@@ -32,6 +32,7 @@ from .readonly import (
     Readonly,
     RemovalMethod,
     by_verdict,
+    choose_removal,
     decide,
     is_wiped,
     is_writable_elsewhere,
@@ -49,9 +50,11 @@ async def fetch_readonly(
     broker_name: str,
     patterns: Sequence[str] = (),
     *,
-    way: RemovalMethod = RemovalMethod.BROKER_PERMISSION,
+    way: RemovalMethod | None = RemovalMethod.BROKER_PERMISSION,
 ) -> Readonly:
     """Return the effects of removing write permission from a broker on all groups, or on those that `patterns` match.
+
+    `way` None: that of choose_removal().
 
     Raises NotFoundError for a broker, or a pattern without a match; the broker's error when it does not answer.
     """
@@ -87,7 +90,10 @@ async def fetch_readonly(
     reading = BrokerReading(
         broker, brokers, tables, configs, settings, seen, seen_elsewhere, running, retry_routes, topic_routes, proxies
     )  # fmt: skip
-    found = _conclude(reading, consuming, way)
+    found = _conclude(reading, consuming, way or RemovalMethod.BROKER_PERMISSION)
+    if way is None:
+        chosen, why = choose_removal(found)
+        found = replace(_conclude(reading, consuming, chosen), why=why)
     failures = [*reading.failures(), *slave_failures(client)]
     if any(effect.view.state is GroupState.UNKNOWN for effect in found.effects):
         failures += proxy_failures

@@ -14,11 +14,12 @@ from rmqctl.admin.brokers.rules.permission import (
     expected_writes,
     route_permission,
 )
-from rmqctl.admin.results import Answers, all_failed, all_or_failed, ask_all
+from rmqctl.admin.results import Answers, all_or_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers, writes
+from rmqctl.rules.broker_config import own_permission
 
 from .cluster import MasterSettings, read_settings
 
@@ -42,10 +43,10 @@ async def read_setting(client: Client, broker: BrokerData) -> int:
 
 
 def _setting(broker: BrokerData, settings: MasterSettings) -> int:
-    text = settings.values.get(SETTING, "")
-    if not (text.isascii() and text.isdigit()):
-        raise RemoteProtocolError(f"{broker.broker_name} reports no valid {SETTING}: {text!r}.")
-    return int(text)
+    permission = own_permission(settings.values)
+    if permission is None:
+        raise RemoteProtocolError(f"{broker.broker_name} reports no valid {SETTING}: {settings.values.get(SETTING)!r}.")
+    return permission
 
 
 async def read_own_permission(client: Client, broker: BrokerData) -> OwnPermission:
@@ -67,12 +68,13 @@ async def read_route_permissions(
     """
 
     async def ask(address: str) -> RoutePermission:
-        names: Collection[str] = topics or ()
-        if topics is None:
+        expected = topics
+        if expected is None:
             names = bodies.decode_topic_names((await client.ask(address, headers.get_all_topics())).body)
-        routes = await ask_all(names, lambda topic: client.route_at(address, topic))
+            expected = dict.fromkeys(names, True)
+        routes = await ask_all(expected, lambda topic: client.route_at(address, topic))
         listed = [
-            ((topics or {}).get(topic, True), data)
+            (expected[topic], data)
             for topic, route in all_or_failed(routes).items()
             if route is not None
             for data in route.queue_data
@@ -96,6 +98,4 @@ async def write_routes(client: Client, broker_name: str, targets: Mapping[str, A
         make = writes.add_write_permission if is_open else writes.wipe_write_permission
         await client.ask(address, make(broker_name))
 
-    answers = await ask_all(targets, ask)
-    if answers.failed:
-        raise all_failed(answers.failed.values())
+    all_or_failed(await ask_all(targets, ask))

@@ -19,14 +19,13 @@ from rmqctl.model.topic import WRITE
 from rmqctl.text.words import listed
 
 from .rules.permission import (
+    changed_permission,
     choose_restoring,
     describe_drain,
     describe_restore,
     describe_state,
     describe_way,
-    drained,
     is_drained,
-    restored,
 )
 
 ROUTES_ONLY_HINT = "To change only the name servers' routes: --by wipeWritePerm --partial"
@@ -62,7 +61,7 @@ async def plan_drain(client: Client, request: PermissionRequest) -> PlanReport:
         way = Route.NAME_SERVER
     if way is Route.BROKER_CONFIG:
         require_setting(found)
-    item = drained(request.broker_name, found.fields, way)
+    item = changed_permission(request.broker_name, found.fields, way, is_open=False)
     consequences = [
         describe_way(way, request.why, is_open=False),
         *request.effects,
@@ -82,7 +81,7 @@ async def plan_restore(client: Client, request: PermissionRequest) -> PlanReport
         require_setting(found)
     else:
         require_open(found)
-    item = restored(request.broker_name, found.fields, way)
+    item = changed_permission(request.broker_name, found.fields, way, is_open=True)
     consequences = [describe_way(way, why, is_open=True), *describe_restore(item, found.closed)]
     return _planned(client, found, Operation.BROKER_RESTORE, item, consequences, request)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -52,9 +52,8 @@ class ConfigAccess(Protocol):
     def topic(self) -> str | None:
         """The topic that it is of; its route follows the change. None for a group or a broker."""
 
-    @property
-    def follows(self) -> bool:
-        """Whether a part of it may change only some time after the broker's answer."""
+    follows: ClassVar[bool]
+    """Whether a part of it may change only some time after the broker's answer."""
 
     async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
         """Read it from these brokers, which existed at `seen_ms`. Raises their error when none of them answers."""
@@ -70,16 +69,13 @@ class ConfigAccess(Protocol):
 
 
 class _GroupAccess(Struct, frozen=True):
+    follows: ClassVar[bool] = False
     group: str
     takes_offsets: bool
 
     @property
     def topic(self) -> None:
         return None
-
-    @property
-    def follows(self) -> bool:
-        return False
 
     @property
     def what(self) -> str:
@@ -111,13 +107,10 @@ class _GroupAccess(Struct, frozen=True):
 
 
 class _TopicAccess(Struct, frozen=True):
+    follows: ClassVar[bool] = False
     subject: Subject
     topic: str
     deleted_at: frozenset[str]
-
-    @property
-    def follows(self) -> bool:
-        return False
 
     @property
     def what(self) -> str:
@@ -152,6 +145,7 @@ class _TopicAccess(Struct, frozen=True):
 class _BrokerAccess(Struct, frozen=True):
     """A broker's write permission: its own setting, which name servers follow, or their routes only."""
 
+    follows: ClassVar[bool] = True
     subject: Subject
     route: Route
     names: frozenset[str]
@@ -160,10 +154,6 @@ class _BrokerAccess(Struct, frozen=True):
     @property
     def topic(self) -> None:
         return None
-
-    @property
-    def follows(self) -> bool:
-        return True
 
     @property
     def what(self) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.permission import OwnPermission, read_own_permission, read_route_permissions
 from rmqctl.admin.brokers.rules.permission import SETTING, name_servers_of
-from rmqctl.admin.results import all_failed, all_or_failed
+from rmqctl.admin.results import all_failed
 from rmqctl.changes.configs.rules.fields import setting_words
 from rmqctl.changes.plan_parts import cluster_label
 from rmqctl.client.core import Client
@@ -53,44 +53,50 @@ async def find_broker(client: Client, broker_name: str, *, seen_ms: int | None =
     `seen_ms` as for choose_brokers. Raises NotFoundError for a broker that does not exist, and the name servers' error
     when none of them answers.
     """
-    cluster = await fetch_cluster(client)
-    every = {broker.broker_name: broker for broker in cluster.brokers}
-    broker = choose_brokers(every, [broker_name], client.name_server_views.silent, seen_ms=seen_ms)[broker_name]
+    broker, cluster = await _locate(client, broker_name, seen_ms)
     own: OwnPermission | None = None
     failures: list[Failure] = []
     try:
         own = await read_own_permission(client, broker)
     except RmqctlError as error:
         failures.append(Failure(broker_name, SETTING, error))
-    topics = None if own is None else own.topics
-    routes = await read_route_permissions(client, client.name_servers, broker_name, topics)
-    if not routes.ok:
-        all_or_failed(routes)
-    failures += [Failure(None, f"routes at name server {address}", error) for address, error in routes.failed.items()]
-    setting = {} if own is None else {SETTING: own.setting}
+    fields, failed = await _read(client, client.name_servers, broker, own)
+    if failed and len(failed) == len(client.name_servers):
+        raise all_failed(failed.values())
+    failures += [Failure(None, f"routes at name server {address}", error) for address, error in failed.items()]
     return FoundBroker(
-        broker=broker,
-        cluster=cluster_label(cluster.brokers, client.name_servers),
-        fields={**setting, **{address: str(each) for address, each in routes.ok.items()}},
-        closed=None if own is None else own.closed,
-        failures=tuple(failures),
+        broker, cluster, fields, closed=None if own is None else own.closed, failures=tuple(failures),
         registers="" if own is None else own.name_servers,
-    )
+    )  # fmt: skip
 
 
 async def read_fields(client: Client, broker: BrokerData, names: Collection[str]) -> dict[str, Any]:
     """Return these fields of a broker, as a plan has them. Raises an error if one of them cannot be read."""
     own = await read_own_permission(client, broker) if SETTING in names else None
-    asked = name_servers_of(dict.fromkeys(names))
-    topics = None if own is None else own.topics
-    routes = await read_route_permissions(client, asked, broker.broker_name, topics)
-    setting = {} if own is None else {SETTING: own.setting}
-    read = {**setting, **{address: str(each) for address, each in routes.ok.items()}}
-    if routes.failed:
-        error = all_failed(routes.failed.values())
+    read, failed = await _read(client, name_servers_of(dict.fromkeys(names)), broker, own)
+    if failed:
+        error = all_failed(failed.values())
         said = f" Read: {', '.join(setting_words(read, sorted(read)))}." if read else ""
         raise error.reworded(f"{error.sentence}{said}", hint=error.hint)
     return read
+
+
+async def _locate(client: Client, name: str, seen_ms: int | None) -> tuple[BrokerData, str]:
+    """Return a broker, and its cluster's label. Raises as find_broker()."""
+    brokers = (await fetch_cluster(client)).brokers
+    every = {broker.broker_name: broker for broker in brokers}
+    chosen = choose_brokers(every, [name], client.name_server_views.silent, seen_ms=seen_ms)
+    return chosen[name], cluster_label(brokers, client.name_servers)
+
+
+async def _read(
+    client: Client, name_servers: Collection[str], broker: BrokerData, own: OwnPermission | None
+) -> tuple[dict[str, Any], Mapping[str, RmqctlError]]:
+    """Return a broker's fields, and the errors of name servers that could not be read."""
+    topics = None if own is None else own.topics
+    routes = await read_route_permissions(client, name_servers, broker.broker_name, topics)
+    setting = {} if own is None else {SETTING: own.setting}
+    return {**setting, **{address: str(each) for address, each in routes.ok.items()}}, routes.failed
 
 
 def _require_same_name_servers(client: Client, names: Collection[str], *, is_undo: bool) -> None:
@@ -111,10 +117,8 @@ async def find_fields(
 
     Raises NotFoundError, and what fetch_cluster raises.
     """
-    cluster = await fetch_cluster(client)
-    every = {broker.broker_name: broker for broker in cluster.brokers}
     name = subject.name
-    broker = choose_brokers(every, [name], client.name_server_views.silent, seen_ms=seen_ms)[name]
+    broker, cluster = await _locate(client, name, seen_ms)
     failures: tuple[Failure, ...] = ()
     fields: dict[str, Any] | None = None
     try:
@@ -124,7 +128,7 @@ async def find_fields(
         failures = (Failure(name, "permission", error),)
     return FoundConfig(
         subject,
-        cluster_label(cluster.brokers, client.name_servers),
+        cluster,
         brokers={} if fields is None else {name: broker},
         others=(),
         configs={} if fields is None else {name: fields},

@@ -39,6 +39,12 @@ from .rows import (
 )
 
 _MAX_NAMED = 10
+# The messages of a group's queue that changes sent back.
+_OF_QUEUE = (
+    f"FROM {RETURNS} AS returns JOIN changes ON changes.number = returns.change "
+    "JOIN items ON items.change = returns.change AND items.number = returns.item "
+    "WHERE changes.group_name = ? AND items.broker_name = ? AND items.topic = ? AND items.queue_id = ?"
+)
 # Never sent, or moved past: neither is open.
 _OPEN = (Result.NOT_ATTEMPTED.value, Result.CONFIRMED.value)
 
@@ -174,10 +180,7 @@ class Journal:
         `holder` is the client that had them in flight (journal_rows.holder_of). By offset; the newest change counts.
         """
         query = (
-            f"SELECT returns.*, changes.receipt_id FROM {RETURNS} AS returns "  # noqa: S608
-            "JOIN changes ON changes.number = returns.change "
-            "JOIN items ON items.change = returns.change AND items.number = returns.item "
-            "WHERE changes.group_name = ? AND items.broker_name = ? AND items.topic = ? AND items.queue_id = ? "
+            f"SELECT returns.*, changes.receipt_id {_OF_QUEUE} "
             "AND returns.holder = ? AND returns.result != ? AND items.result != ? AND changes.operation = ? "
             "ORDER BY returns.change"
         )
@@ -195,10 +198,7 @@ class Journal:
     def last_resend(self, group: str, mq: MessageQueue, queue_offset: int, message_id: str) -> str | None:
         """Return the last change that resent a message to a group, or may have; None if none did."""
         query = (
-            f"SELECT changes.receipt_id FROM {RETURNS} AS returns "  # noqa: S608
-            "JOIN changes ON changes.number = returns.change "
-            "JOIN items ON items.change = returns.change AND items.number = returns.item "
-            "WHERE changes.group_name = ? AND items.broker_name = ? AND items.topic = ? AND items.queue_id = ? "
+            f"SELECT changes.receipt_id {_OF_QUEUE} "
             "AND returns.queue_offset = ? AND returns.message_id = ? AND changes.operation = ? "
             "AND returns.result NOT IN (?, ?) "
             "ORDER BY changes.number DESC LIMIT 1"

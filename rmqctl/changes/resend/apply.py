@@ -10,6 +10,7 @@ from rmqctl.admin.messages.returns import fetch_log_end, require_copies_readable
 from rmqctl.admin.messages.time_search import fetch_message_at
 from rmqctl.changes.journal.journal import Journal, write_to_journal
 from rmqctl.changes.late_writes import is_refusal, joined
+from rmqctl.changes.offsets.rules.drift import group_drift
 from rmqctl.changes.plan_parts import new_id, stale
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError
@@ -104,9 +105,8 @@ async def _check(
 
 def _check_group(plan: Plan, item: PlanItem, message: ReturnedMessage, now: GroupAtBroker) -> None:
     """Raise StaleError when a group is not as it was when the plan was made, RefusedError if it gets no copy now."""
-    was, is_now = (plan.state, plan.consume_type, plan.message_model), (now.state, now.consume_type, now.message_model)
-    if was != is_now:
-        raise stale([f"The group was {_words(was)}, and is {_words(is_now)}."])
+    if drift := list(group_drift(plan, now.state, now.consume_type, now.message_model)):
+        raise stale(drift)
     step = item.cleaning
     if item.route is Route.DIRECT:
         if step is None or step.client_id not in now.client_ids:
@@ -115,10 +115,6 @@ def _check_group(plan: Plan, item: PlanItem, message: ReturnedMessage, now: Grou
     require_retries(now, message.reconsume_times)
     if step is not None and step.max_reconsume_times != now.most_retries:
         raise stale([f"retryMaxTimes was {step.max_reconsume_times}, and is {now.most_retries}."])
-
-
-def _words(state: tuple[str | None, ...]) -> str:
-    return " ".join(each for each in state if each is not None)
 
 
 async def _send_back(

@@ -10,6 +10,7 @@ from rmqctl.admin.brokers.permission import read_setting
 from rmqctl.admin.groups.config import read_configs
 from rmqctl.admin.groups.members import fetch_connections, find_proxies
 from rmqctl.admin.topics.config import read_topic
+from rmqctl.changes.configs.rules.fields import GROUP
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CONSUME_POP, GroupConfig, GroupConnections, GroupState
@@ -18,8 +19,8 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.route import BrokerData
 from rmqctl.model.topic import READ, WRITE
 from rmqctl.rules.group_state import group_state, unseen_reason
+from rmqctl.rules.retry_places import HINDRANCES, RetryHindrance, RetryPlace
 
-_RETRIES = 16  # SubscriptionGroupConfig.retryMaxTimes
 _DIRECT = "To have one member consume the message: --direct"
 
 
@@ -62,7 +63,17 @@ class GroupAtBroker(Struct, frozen=True):
     @property
     def most_retries(self) -> int:
         """The number of retries before a message becomes a dead letter (retryMaxTimes)."""
-        return _RETRIES if self.config is None else self.config.fields.get("retryMaxTimes", _RETRIES)
+        return GROUP.fields["retryMaxTimes"].default if self.config is None else self.config.retry_max_times
+
+    @property
+    def place(self) -> RetryPlace:
+        """The broker as a place for the group's retries; by its own tables, which count with wiped routes too."""
+        retry = self.retry_permission
+        return RetryPlace(
+            is_writable=bool(self.broker_permission & WRITE),
+            retry_queue_count=None if self.config is None else self.config.retry_queue_count,
+            is_topic_writable=None if retry is None else bool(retry & WRITE),
+        )
 
 
 async def find_group(client: Client, broker: BrokerData, group: str) -> GroupAtBroker:
@@ -92,19 +103,17 @@ def require_retries(found: GroupAtBroker, reconsume_times: int) -> None:
     group, name, config = found.group, found.broker.broker_name, found.config
     if config is None:
         raise NotFoundError("Group", group).reworded(f"Group {group} is not configured at {name}.")
-    if config.fields.get("retryQueueNums", 1) <= 0:
-        raise RefusedError(f"Group {group} has no retry queues at {name} (retryQueueNums).")
+    if (hindrance := found.place.hindrance) is not None:
+        hint = _DIRECT
+        if hindrance is RetryHindrance.BROKER_NOT_WRITABLE:
+            hint = f"It has brokerPermission={found.broker_permission}. {_DIRECT}, or: rmqctl broker restore {name}"
+        raise RefusedError(f"{name} {HINDRANCES[hindrance]}.", hint=hint)
     if found.most_retries <= reconsume_times:
-        raise RefusedError(
-            f"Group {group} has retryMaxTimes={found.most_retries} at {name}: the copy would be a dead letter."
-        )
-    if config.fields.get("consumeEnable") is False:
+        sentence = f"Group {group} has retryMaxTimes={found.most_retries} at {name}: the copy would be a dead letter."
+        raise RefusedError(sentence)
+    if not config.consume_enable:
         raise RefusedError(f"Group {group} has consumeEnable=false at {name}: its members get nothing.")
-    if not found.broker_permission & WRITE:
-        sentence = f"{name} has no write permission (brokerPermission={found.broker_permission}): it stores no copy."
-        raise RefusedError(sentence, hint=f"{_DIRECT}, or: rmqctl broker restore {name}")
-    both = READ | WRITE
-    if found.retry_permission is not None and found.retry_permission & both != both:
+    if found.retry_permission is not None and not found.retry_permission & READ:
         raise RefusedError(f"{RETRY_PREFIX}{group} has perm={found.retry_permission} at {name}: members get no copy.")
     if found.message_model == BROADCASTING:
         raise RefusedError(f"Group {group} consumes in broadcasting mode: it has no retries.", hint=_DIRECT)

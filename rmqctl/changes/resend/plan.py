@@ -12,7 +12,7 @@ from rmqctl.admin.messages.pull import FoundMessage
 from rmqctl.admin.offsets.passages import fetch_passages
 from rmqctl.admin.rules.passage import GroupPassage, Verdict
 from rmqctl.changes.journal.journal import Journal
-from rmqctl.changes.plan_parts import PlanReport, cluster_label, new_id
+from rmqctl.changes.plan_parts import PlanReport, broker_of, cluster_label, new_id
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, UsageError
 from rmqctl.model.group import GroupState
@@ -104,7 +104,7 @@ async def plan_resend(client: Client, request: ResendRequest, journal: Journal) 
 async def _find(client: Client, request: ResendRequest) -> _Found:
     place = await _find_message(client, request)
     cluster = await fetch_cluster(client)
-    broker = next(each for each in cluster.brokers if each.broker_name == place.mq.broker_name)
+    broker = broker_of({each.broker_name: each for each in cluster.brokers}, place.mq.broker_name)
     _require_consumable(place, own_topics(cluster))
     at = await find_group(client, broker, request.group)
     report = await fetch_passages(client, [place], groups=[request.group])

@@ -12,6 +12,7 @@ from rmqctl.cli.option_blocks import without
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
+    from rmqctl.whatif.readonly import Readonly
 
 HELP = """\b
 Examples:
@@ -45,6 +46,7 @@ def command(
     from rmqctl.changes.journal.journal import Journal
     from rmqctl.changes.plan_parts import PlanReport
     from rmqctl.changes.undo import find_later, plan_change_undo, with_later_observations
+    from rmqctl.cli.broker.permission import show_effects, with_undo_effects
     from rmqctl.cli.change.execution import check_consent, confirm_and_apply
     from rmqctl.cli.change.receipts import find_receipt
     from rmqctl.model.plan import Operation, is_config_change
@@ -59,16 +61,15 @@ def command(
         later = find_later(journal, undone)
         undone = with_later_observations(journal, undone)
 
-    async def make(client: "Client") -> PlanReport:
-        return await plan_change_undo(
+    async def make(client: "Client") -> "tuple[Readonly | None, PlanReport]":
+        planned = await plan_change_undo(
             client, undone, later, assume_offline=consent.assume_offline, assume_same_cluster=assume_same_cluster,
             reason=consent.reason,
         )  # fmt: skip
+        if planned.plan.operation is not Operation.BROKER_DRAIN or not planned.plan.configs:
+            return None, planned
+        return await with_undo_effects(client, planned)
 
-    planned = invocation.ask(make)
-    if planned.plan.operation is Operation.BROKER_DRAIN and planned.plan.configs:
-        from rmqctl.cli.broker.permission import show_effects, with_undo_effects
-
-        found, planned = invocation.ask(lambda client: with_undo_effects(client, planned))
-        show_effects(invocation, found)
+    found, planned = invocation.ask(make)
+    show_effects(invocation, found)
     return confirm_and_apply(invocation, planned, consent)

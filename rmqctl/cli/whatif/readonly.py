@@ -13,7 +13,7 @@ from rmqctl.errors import UsageError
 from rmqctl.text.names import one_of
 
 if TYPE_CHECKING:
-    from rmqctl.whatif.readonly import Readonly, ReadonlyEffect
+    from rmqctl.whatif.readonly import Readonly, ReadonlyEffect, RemovalMethod
 
 HELP = """\b
 Examples:
@@ -71,15 +71,22 @@ def command(
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
-    try:
-        way = RemovalMethod.BROKER_PERMISSION if by is None else RemovalMethod(by)
-    except ValueError:
-        raise UsageError(f"Unknown value for --by: {by!r}.", hint=one_of(RemovalMethod)) from None
+    way = RemovalMethod.BROKER_PERMISSION if by is None else removal_method(by)
     names = [invocation.full_name(pattern) for pattern in patterns or ()]
     if not names and invocation.full_name("*") != "*":
         names = [invocation.full_name("*")]
     found = invocation.ask(lambda client: fetch_readonly(client, broker, names, way=way))
     return render(to_listing(found), invocation.display)
+
+
+def removal_method(by: str) -> "RemovalMethod":
+    """Return the value of --by. Raises UsageError."""
+    from rmqctl.whatif.readonly import RemovalMethod
+
+    try:
+        return RemovalMethod(by)
+    except ValueError:
+        raise UsageError(f"Unknown value for --by: {by!r}.", hint=one_of(RemovalMethod)) from None
 
 
 def to_listing(found: "Readonly") -> Listing:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from operator import eq
 from typing import Any
 
 from rmqctl.model.route import QueueData
 from rmqctl.model.topic import READ, WRITE, TopicConfig, TopicKind
+from rmqctl.rules.broker_config import PERMISSION
 from rmqctl.rules.topics import kind_of
 
-SETTING = "brokerPermission"
+SETTING = PERMISSION
 """The setting of a broker, PermName bits; the other fields of a broker's permission are addresses of name servers."""
 
 
@@ -31,7 +31,8 @@ def route_permission(listed: Iterable[tuple[bool, QueueData]]) -> RoutePermissio
         return RoutePermission.NOT_LISTED
     if not any(is_writable for _, is_writable in found):
         return RoutePermission.READ_ONLY
-    return RoutePermission.READ_WRITE if all(map(eq, *zip(*found, strict=True))) else RoutePermission.MIXED
+    is_as_expected = all(should == is_writable for should, is_writable in found)
+    return RoutePermission.READ_WRITE if is_as_expected else RoutePermission.MIXED
 
 
 def _of(*, is_writable: bool) -> RoutePermission:

@@ -27,16 +27,10 @@ def is_drained(fields: Mapping[str, Any]) -> bool:
     return {fields[address] for address in name_servers_of(fields)} == {RoutePermission.READ_ONLY}
 
 
-def drained(name: str, fields: Mapping[str, Any], way: Route) -> ConfigItem:
-    """Return what removes write permission from a broker in one way."""
+def changed_permission(name: str, fields: Mapping[str, Any], way: Route, *, is_open: bool) -> ConfigItem:
+    """Return what gives write permission to a broker, or removes it, in one way."""
     make = with_setting if way is Route.BROKER_CONFIG else with_write
-    return ConfigItem(name, fields, make(fields, is_open=False), route=way)
-
-
-def restored(name: str, fields: Mapping[str, Any], way: Route) -> ConfigItem:
-    """Return what gives write permission back to a broker in one way."""
-    make = with_setting if way is Route.BROKER_CONFIG else with_write
-    return ConfigItem(name, fields, make(fields, is_open=True), route=way)
+    return ConfigItem(name, fields, make(fields, is_open=is_open), route=way)
 
 
 def reverted(
@@ -72,18 +66,22 @@ def choose_restoring(fields: Mapping[str, Any], closed: Collection[str] | None) 
     just open all topics (RouteInfoManager.addWritePermOfBroker).
     """
     setting = setting_of(fields)
-    routes = {address: fields[address] for address in name_servers_of(fields)}
-    unlisted = [address for address, each in routes.items() if each == RoutePermission.NOT_LISTED]
-    if setting is not None and not setting & WRITE:
+    unlisted = unlisted_at(fields)
+    if setting is None:
+        return Route.NAME_SERVER, "the broker does not answer"
+    if not setting & WRITE:
         return Route.BROKER_CONFIG, f"brokerPermission is {setting}"
     if closed:
         text = f"{counted(len(closed), 'topic')} that the broker itself closes: {listed(closed, _SHOWN)}"
         return Route.BROKER_CONFIG, f"addWritePerm would also open {text}"
-    if setting is not None and unlisted:
+    if unlisted:
         return Route.BROKER_CONFIG, f"{listed(unlisted, _SHOWN)} lists no topic of the broker"
-    if setting is None:
-        return Route.NAME_SERVER, "the broker does not answer"
     return Route.NAME_SERVER, "brokerPermission permits writing, and only name servers do not"
+
+
+def unlisted_at(fields: Mapping[str, Any]) -> list[str]:
+    """Return the name servers that list no topic of a broker, sorted."""
+    return [address for address in name_servers_of(fields) if fields[address] == RoutePermission.NOT_LISTED]
 
 
 def describe_way(way: Route, why: str, *, is_open: bool) -> Consequence:
@@ -127,6 +125,5 @@ def describe_restore(item: ConfigItem, closed: Collection[str] | None) -> Iterat
 def describe_state(fields: Mapping[str, Any], registers: str, asked: Collection[str]) -> Iterator[Consequence]:
     """Yield which name servers do not list the broker, and which are not `asked`; `registers` is its namesrvAddr."""
     yield from describe_other_name_servers([registers], asked, "their routes are not known")
-    unlisted = [address for address in name_servers_of(fields) if fields[address] == RoutePermission.NOT_LISTED]
-    if unlisted:
+    if unlisted := unlisted_at(fields):
         yield Consequence("NOT_LISTED", f"{listed(unlisted, _SHOWN)} lists no topic of the broker.")

@@ -50,7 +50,8 @@ def find_drift(plan: Plan, now: CurrentState, *, strict: bool) -> list[str]:
     was to move to its end may be past it, and one that was to stay may have advanced. When the group has no members,
     and with `strict`, any other offset is drift.
     """
-    return [*_group_drift(plan, now), *_broker_drift(plan, now), *_queue_drift(plan, now, strict=strict)]
+    group = group_drift(plan, now.state, now.consume_type, now.message_model)
+    return [*group, *_broker_drift(plan, now), *_queue_drift(plan, now, strict=strict)]
 
 
 def count_moved(plan: Plan, now: CurrentState) -> ConsumedCount:
@@ -68,13 +69,14 @@ def count_moved(plan: Plan, now: CurrentState) -> ConsumedCount:
     return ConsumedCount(sum(moves), len(moves))
 
 
-def _group_drift(plan: Plan, now: CurrentState) -> Iterator[str]:
-    if now.state is not plan.state:
-        yield f"The group was {plan.state} and is {now.state}."
+def group_drift(plan: Plan, state: GroupState, consume_type: str | None, message_model: str | None) -> Iterator[str]:
+    """Yield what has changed of the group itself since the plan; None without members."""
+    if state is not plan.state:
+        yield f"The group was {plan.state} and is {state}."
         return
     for what, before, after in (
-        ("consume type", plan.consume_type, now.consume_type),
-        ("message model", plan.message_model, now.message_model),
+        ("consume type", plan.consume_type, consume_type),
+        ("message model", plan.message_model, message_model),
     ):
         if before != after:
             yield f"The {what} was {before or 'unknown'} and is {after or 'unknown'}."
