@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from rmqctl.net.clock import Clock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import CommandFlag, Permission
+from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.record import Host
 from rmqctl.sandbox.delivery.delays import Delays, due_times
 from rmqctl.sandbox.delivery.held_requests import HeldRequests
@@ -33,6 +34,8 @@ from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage, PutMessageResult
 from rmqctl.sandbox.storage.stored_text import check_topic_length, write_texts
 from rmqctl.sandbox.topics.table import SCHEDULE_TOPIC, TIMER_TOPIC, TopicTable
+from rmqctl.sandbox.transactions.checks import HalfChecks, question
+from rmqctl.sandbox.transactions.half_messages import PRODUCER_GROUP, HalfMessages
 
 from .channel import Channel, host_of
 from .daily_totals import DailyTotals
@@ -104,6 +107,13 @@ class Broker:
         self.delays = Delays(clock, self.now_ms, self.store, self.state, levels, self.deliver)
         self.timers = Timers(clock, self.now_ms, self.store, self.state, self.settings, self.deliver)
         self.pop = PopState(clock, self.now_ms, self.settings, self.state, self.holds, self._revive)
+        self.halves = HalfMessages(
+            clock, self.now_ms, self.settings, self.put, lambda: self.store_host, is_5=self.profile.is_5
+        )
+        self._half_checks = HalfChecks(
+            self.now_ms, self.settings, self.store, self.offsets, self._put_half, self._ask_producer,
+            is_5=self.profile.is_5,
+        )  # fmt: skip
         self.request_modes = RequestModes(self.state)
         self.server = Server(self.name, self, clock, self.profile.version, self._handlers, self.faults)
         self.server.on_close = self.forget
@@ -128,7 +138,12 @@ class Broker:
             self.pop.start()
         self._periodic = [
             Periodic(self.clock, _MEMBER_SCAN_S, self._close_expired),
-            Periodic(self.clock, _CLEAN_S, self._clean_if_possible),
+            Periodic(self.clock, _CLEAN_S, lambda: self._try(self.clean, "old messages are kept for now")),
+            Periodic(
+                self.clock,
+                lambda: self.settings.number("transactionCheckInterval") / 1000,
+                lambda: self._try(self._half_checks.run, "half messages are checked later"),
+            ),
             Periodic(self.clock, self.settings.number("registerNameServerPeriod") / 1000, self.register),
             Periodic(self.clock, SAMPLE_S, self.stats.sample),
             Periodic(self.clock, SAMPLE_S, lambda: self.daily_totals.note(self.stats, self.cluster)),
@@ -149,6 +164,7 @@ class Broker:
             periodic.stop()
         self.delays.stop()
         self.timers.stop()
+        self.halves.stop()
         self.pop.stop()
         self.holds.close()
         self.topics.on_change = lambda _: None
@@ -366,8 +382,19 @@ class Broker:
         """Delete messages that are older than the retention time (fileReservedTime)."""
         self.store.drop_stored_before(self.now_ms() - self.settings.number("fileReservedTime") * _HOUR_MS)
 
-    def _clean_if_possible(self) -> None:
+    def _try(self, work: Callable[[], object], otherwise: str) -> None:
+        """Do periodic work that a full disk may prevent."""
         try:
-            self.clean()
+            work()
         except (RefusalError, OSError) as error:
-            logger.warning("%s: old messages are kept for now: %s", self.name, error)
+            logger.warning("%s: %s: %s", self.name, otherwise, error)
+
+    def _put_half(self, message: NewMessage) -> PutMessageResult:
+        """Store a half message that is checked or given up."""
+        self.topics.create_for_group(message.topic, 1)
+        return self.put(message)
+
+    def _ask_producer(self, half: StoredMessage, properties: Mapping[str, str], place: PutMessageResult) -> None:
+        channel = self.producers.choose(properties.get(PRODUCER_GROUP, ""))
+        if channel is not None:
+            channel.push(question(half, properties, place, self.name, is_5=self.profile.is_5))

@@ -11,14 +11,21 @@ _SHORTEST_S = 0.01
 
 
 class Periodic:
-    """Calls one function at a fixed pace. The pace counts from the start, so delays do not add up."""
+    """Calls one function at a fixed pace. The pace counts from the start, so delays do not add up.
 
-    def __init__(self, clock: Clock, interval_s: float, work: Callable[[], object]) -> None:
+    A function as `interval_s` is asked before each call for the interval after it.
+    """
+
+    def __init__(self, clock: Clock, interval_s: float | Callable[[], float], work: Callable[[], object]) -> None:
         self._clock = clock
-        self._interval_s = max(_SHORTEST_S, interval_s)
+        self._read_interval_s = interval_s if callable(interval_s) else lambda: interval_s
         self._work = work
         self._due_s = clock.monotonic_s() + self._interval_s
         self._timer: Timer = clock.call_later(self._interval_s, self._run)
+
+    @property
+    def _interval_s(self) -> float:
+        return max(_SHORTEST_S, self._read_interval_s())
 
     def _run(self) -> None:
         now_s = self._clock.monotonic_s()

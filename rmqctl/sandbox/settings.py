@@ -45,6 +45,9 @@ _BOTH = {
     "rejectTransactionMessage": "false",
     "notifyConsumerIdsChangedEnable": "true",
     "maxMsgsNumBatch": "64",
+    "storeReplyMessageEnable": "true",
+    "transactionTimeOut": "6000",
+    "transactionCheckMax": "15",
 }
 _SINCE_5 = {
     "useServerSideResetOffset": "true",
@@ -68,8 +71,11 @@ _SINCE_5 = {
     "popConsumerKVServiceEnable": "false",
     "diskSpaceCleanForciblyRatio": "85",
     "rejectPullConsumerEnable": "false",
+    "transactionCheckInterval": "30000",
+    "transactionOpBatchInterval": "3000",
+    "transactionOpMsgMaxSize": "4096",
 }
-_ONLY_4 = {"filterServerNums": "0"}
+_ONLY_4 = {"filterServerNums": "0", "transactionCheckInterval": "60000"}
 
 _NAME_SERVER = {
     "listenPort": "0",

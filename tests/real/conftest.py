@@ -28,7 +28,7 @@ from .harness.sandbox import SandboxProcess
 # Files with brokers of their own, or none.
 _WITHOUT_CLUSTER = (
     "test_sandbox_", "test_brokers", "test_consumer_control", "test_consumer_faults", "test_secured", "test_security",
-    "test_least_privileges", "test_lite_topics", "test_truth_missing", "test_truth_random",
+    "test_least_privileges", "test_lite_topics", "test_transactions", "test_truth_missing", "test_truth_random",
 )  # fmt: skip
 # Reading, resets of groups that run and that do not, undo, send-back, pop, consuming, and the sandbox beside it: what
 # runs on the newest release as well.
@@ -37,6 +37,7 @@ _CORE = (
     "test_group_details", "test_lists", "test_lite_topics", "test_message_find", "test_message_get",
     "test_message_resend", "test_no_trace", "test_offset_online", "test_offset_reset", "test_offset_show",
     "test_sandbox_differential", "test_sandbox_java", "test_stuck_messages", "test_topic_changes", "test_topics",
+    "test_transactions",
 )  # fmt: skip
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
 _FAILED = pytest.StashKey[bool]()

@@ -17,7 +17,8 @@ from .harness.sandbox import SandboxProcess
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a cluster for these tests alone: scripts change settings and delete what others would miss."""
     folder = tmp_path_factory.mktemp(f"compared-{request.param}") / "home"
-    running = Cluster(request.param, folder, settings={"enablePropertyFilter": "true"})
+    settings = {"enablePropertyFilter": "true", "transactionCheckInterval": "1000"}
+    running = Cluster(request.param, folder, settings=settings)
     try:
         yield running.wait()
     finally:

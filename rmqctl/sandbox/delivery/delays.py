@@ -21,7 +21,7 @@ from rmqctl.sandbox.storage.record_scan import ScannedRecord
 from rmqctl.sandbox.storage.recovery import CodeOf
 from rmqctl.sandbox.storage.state import StateStore
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage
-from rmqctl.sandbox.topics.table import SCHEDULE_TOPIC
+from rmqctl.sandbox.topics.table import HALF_TOPIC, SCHEDULE_TOPIC
 
 logger = logging.getLogger("rmqctl.sandbox")
 
@@ -138,7 +138,9 @@ class Delays:
             self._state.put(_TABLE, str(level), [at + 1, self._store.log.end])
         except RefusalError:
             return False
-        return deliver_waiting(self._deliver, released(waiting))
+        message = released(waiting)
+        # A half message that a client delayed: its own topic is lost, and brokers discard it.
+        return message.topic == HALF_TOPIC or deliver_waiting(self._deliver, message)
 
     def _settled(self, level: int, next_offset: int, log_end: int) -> int:
         """Return the next offset of a level after a restart. Raises RefusalError."""

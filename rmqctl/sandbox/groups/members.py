@@ -197,17 +197,24 @@ class ProducerTable:
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self.groups: dict[str, dict[Channel, MemberChannel]] = {}
+        self._channels: dict[str, Channel] = {}
+        self._turn = 0
         self._monotonic_s = monotonic_s
 
     def register(self, group: str, channel: Channel, member: MemberChannel) -> None:
         """Register a heartbeat's data of one group; the client id, language and version of the first one are kept."""
-        known = self.groups.setdefault(group, {}).setdefault(channel, member)
+        members = self.groups.setdefault(group, {})
+        if channel not in members:
+            self._channels[member.client_id] = channel
+        known = members.setdefault(channel, member)
         known.heard_at_s, known.heard_at_ms = member.heard_at_s, member.heard_at_ms
 
     def unregister(self, group: str, channel: Channel) -> None:
-        """Remove a connection from a group."""
+        """Remove a connection from a group. As in RocketMQ, replies no longer reach any group of that client."""
         members = self.groups.get(group, {})
-        members.pop(channel, None)
+        member = members.pop(channel, None)
+        if member is not None:
+            self._channels.pop(member.client_id, None)
         if not members:
             self.groups.pop(group, None)
 
@@ -215,6 +222,16 @@ class ProducerTable:
         """Remove a connection from all groups."""
         for group in list(self.groups):
             self.unregister(group, channel)
+
+    def find(self, client_id: str) -> Channel | None:
+        """Return the connection of a client, None when it has none (findChannel)."""
+        return self._channels.get(client_id)
+
+    def choose(self, group: str) -> Channel | None:
+        """Return a connection of a group, each in turn; None when it has none (getAvailableChannel)."""
+        channels = list(self.groups.get(group, ()))
+        self._turn += 1
+        return channels[self._turn % len(channels)] if channels else None
 
     def take_expired(self) -> list[Channel]:
         """Remove and return the connections without a heartbeat for 120 s."""

@@ -25,14 +25,16 @@ INHERITED = READ_WRITE | Permission.INHERIT
 AUTO_CREATE_TOPIC = "TBW102"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 DELAY_QUEUE_COUNT = 18
 # RocketMQ has no limit, and needs minutes to list the queues of a topic with millions.
 MAX_QUEUE_COUNT = 65_536
 
 # TopicValidator.isNotAllowedSendTopic.
 NO_SEND_TOPICS = frozenset({
-    SCHEDULE_TOPIC, "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
-    "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+    SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
 })  # fmt: skip
 
 # TopicSysFlag.
@@ -40,7 +42,7 @@ UNIT, UNIT_SUBSCRIBED = 1, 2
 
 # Reserved system names whose topics are not created at the start (TopicValidator).
 _RESERVED = frozenset({
-    AUTO_CREATE_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC",
+    AUTO_CREATE_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, "RMQ_SYS_TRACE_TOPIC",
 })  # fmt: skip
 _RESERVED_5 = frozenset({"CHECKPOINT_TOPIC"})
 _NO_NAMES: frozenset[str] = frozenset()
@@ -184,7 +186,7 @@ def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: S
         Topic(SCHEDULE_TOPIC, DELAY_QUEUE_COUNT, DELAY_QUEUE_COUNT),
         Topic(f"{cluster}_REPLY_TOPIC", 1, 1),
         # 4.9 creates it for its own consumer of half messages, shortly after the start.
-        Topic("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
+        Topic(HALF_TOPIC, 1, 1),
     ]
     if settings.flag("autoCreateTopicEnable"):
         count = settings.number("defaultTopicQueueNums")
@@ -194,7 +196,7 @@ def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: S
     if profile.is_5:
         revive_count = settings.number("reviveQueueNum")
         topics += [
-            Topic("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 1),
+            Topic(OP_TOPIC, 1, 1),
             Topic("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", 1, 1),
             Topic("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC", 1, 1),
             Topic(revive_topic(cluster), revive_count, revive_count),

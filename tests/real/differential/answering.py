@@ -30,7 +30,7 @@ class Member:
         self._ask, self.client, self._answers = ask, client, answers
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._serve)
-        self._seen: list[Command] = []
+        self.seen: list[Command] = []
 
     def join(self, group: str, *topics: str, language: str = "JAVA", version: int | None = None) -> Self:
         """Send a heartbeat for a group that subscribes to topics. Call it before `with`."""
@@ -60,7 +60,7 @@ class Member:
         time.sleep(10 * _POLL_S)  # requests that want no answer may come after the answer to the script
         self._over.set()
         self._thread.join()
-        for command in self._seen:
+        for command in self.seen:
             self._ask.exchanges.append(Exchange("client", command.code, {}, command))
 
     def leave(self) -> None:
@@ -80,7 +80,7 @@ class Member:
                     connection.protocol.receive_data(received)
                 continue
             if isinstance(event, RequestReceived) and event.command.code in self._answers:
-                self._seen.append(event.command)
+                self.seen.append(event.command)
                 answer = self._answers[event.command.code]
                 if answer is not None:
                     connection.socket.sendall(connection.protocol.send_response(event.command, answer))

@@ -75,6 +75,8 @@ class Asker:
 
     def __init__(self, namesrv: str, broker: str, *, version: str, suffix: str) -> None:
         self.exchanges: list[Exchange] = []
+        self.started_ms = 0
+        self.restart_clock()
         self.is_5 = version.startswith("5")
         self.suffix = suffix
         self._addresses = {"namesrv": namesrv, "broker": broker}
@@ -104,6 +106,10 @@ class Asker:
         if not oneway:
             self.exchanges.append(Exchange(server, code, texts, answer, data))
         return answer
+
+    def restart_clock(self) -> None:
+        """Count the times in all answers from now on, where the servers have taken different times so far."""
+        self.started_ms = int(time.time() * 1000)
 
     def connection(self, server: str, client: str = "one") -> _Connection:
         """Return a client's connection to a server, opened when it is first used."""

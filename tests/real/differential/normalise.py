@@ -92,6 +92,8 @@ class Normaliser:
     def _field(self, name: str, text: str) -> Any:
         if name in ("tranStateTableOffset", "commitLogOffset") and text.isdigit():
             return self._log_offset(int(text))
+        if name == "properties":
+            return {name: self.text(value) for name, value in decode_properties(text).items()}
         if text[:1] == "{":
             return self._json(0, json.loads(text), name)
         return self.text(text)

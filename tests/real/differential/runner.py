@@ -6,7 +6,6 @@ import importlib
 import json
 import pkgutil
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -72,8 +71,7 @@ def compare(script: Script, real: Target, sandbox: Target) -> str:
     # The same names at both, so that answers sort alike.
     suffix = f"_{secrets.token_hex(4)}"
     with ThreadPoolExecutor(2) as threads:
-        started_ms = int(time.time() * 1000)
-        runs = [threads.submit(_run, script, target, suffix, started_ms) for target in (real, sandbox)]
+        runs = [threads.submit(_run, script, target, suffix) for target in (real, sandbox)]
         one, other = (run.result() for run in runs)
     if one.failure is not None:
         raise one.failure
@@ -93,7 +91,7 @@ def compare(script: Script, real: Target, sandbox: Target) -> str:
     return "\n\n".join(found)
 
 
-def _run(script: Script, target: Target, suffix: str, started_ms: int) -> _Run:
+def _run(script: Script, target: Target, suffix: str) -> _Run:
     asker = Asker(target.namesrv, target.broker, version=target.version, suffix=suffix)
     failure = None
     try:
@@ -102,7 +100,7 @@ def _run(script: Script, target: Target, suffix: str, started_ms: int) -> _Run:
         failure = error
     pushed = asker.pushes(_QUIET_S) if failure is None else {}
     asker.close()
-    normaliser = Normaliser(target.namesrv, target.broker, suffix, started_ms)
+    normaliser = Normaliser(target.namesrv, target.broker, suffix, asker.started_ms)
     answers = [normaliser.answer(exchange.code, exchange.answer) for exchange in asker.exchanges]
     pushes = {client: [normaliser.push(command) for command in commands] for client, commands in pushed.items()}
     return _Run(asker.exchanges, answers, pushes, failure)

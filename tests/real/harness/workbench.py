@@ -205,3 +205,28 @@ class Workbench(LineDriver):
     def pull_all(self, group: str, topic: str, **options: object) -> list[str]:
         """Read all that a group has not read with a DefaultMQPullConsumer, which commits; return the bodies."""
         return list(filter(None, self.call("pull-all", group=group, topic=topic, **options).split(",")))
+
+    def transact(
+        self, producer_id: str, group: str, topic: str, count: int, **options: object
+    ) -> list[tuple[str, str]]:
+        """Send count messages in transactions that end as local says (commit, rollback, unknown).
+
+        A broker that asks gets check as its answer. Returns the unique key and the half message's offset id of each.
+        Other options are prefix and key.
+        """
+        text = self.call("transact", id=producer_id, group=group, topic=topic, count=count, **options)
+        rows = [line.split("\t") for line in text.splitlines()]
+        return [(unique_key, offset_id) for unique_key, offset_id in rows]
+
+    def checked(self, producer_id: str) -> list[tuple[str, int]]:
+        """Return what brokers asked a producer of transactions about: each body, and its number of checks."""
+        rows = [line.split("\t") for line in self.call("checked", id=producer_id).splitlines()]
+        return [(body, int(times)) for body, times in rows]
+
+    def reply(self, consumer_id: str, group: str, topic: str) -> None:
+        """Start a consumer that answers each request with "re:" and the request's body."""
+        self.call("reply", id=consumer_id, group=group, topic=topic)
+
+    def request(self, producer_id: str, topic: str, count: int) -> list[str]:
+        """Send requests one after the other; return the bodies of the replies."""
+        return self.call("request", id=producer_id, topic=topic, count=count).split(",")

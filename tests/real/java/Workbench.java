@@ -147,6 +147,10 @@ public class Workbench {
                 }
             }
             case "queues": return queues(CONSUMERS.get(options.get("id")).push, options.get("topic"));
+            case "transact": return TransactBench.send(namesrv, options);
+            case "checked": return TransactBench.checked(options);
+            case "reply": return TransactBench.reply(namesrv, options);
+            case "request": return TransactBench.request(namesrv, options);
             case "lite": return PullBench.start(namesrv, options);
             case "poll": return PullBench.poll(options);
             case "poll-on":
@@ -188,7 +192,7 @@ public class Workbench {
                 CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl().persistConsumerOffset();
                 return "";
             case "stop":
-                if (PullBench.stop(options.get("id"))) {
+                if (PullBench.stop(options.get("id")) || TransactBench.stop(options.get("id"))) {
                     return "";
                 }
                 CONSUMERS.remove(options.get("id")).push.shutdown();

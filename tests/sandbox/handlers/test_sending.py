@@ -64,7 +64,6 @@ def test_no_topic_is_made_where_that_is_not_allowed() -> None:
         ("T", {"e": 4}, ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR),
         ("SCHEDULE_TOPIC_XXXX", {}, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION),
         ("RMQ_SYS_TRANS_HALF_TOPIC", {}, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION),
-        ("T", {"properties": pairs(TRAN_MSG="true")}, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION),
         ("T", {"f": 4}, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION),
         ("T", {"properties": pairs(A="x" * 32_760)}, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.MESSAGE_ILLEGAL),
         ("T", {"body": b"x" * (4 * 1024 * 1024 + 1)}, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.MESSAGE_ILLEGAL),

@@ -24,6 +24,7 @@ from rmqctl.sandbox.request import FailureError, RefusalError, Request, answer
 from rmqctl.sandbox.storage.store import NewMessage, PutMessageResult
 from rmqctl.sandbox.storage.stored_text import illegal_message, join_properties, read_indexed, split_properties
 from rmqctl.sandbox.topics.table import Topic
+from rmqctl.sandbox.transactions.half_messages import is_half
 
 from .r370_recall_message import recall_handle
 from .send_checks import SendFields, find_group, find_topic, read_fields, redirect_to_dlq
@@ -33,7 +34,6 @@ _WAIT = "WAIT"
 _MSG_REGION = "MSG_REGION"
 _TRACE_ON = "TRACE_ON"
 _POP_CK = "POP_CK"
-_TRAN_MSG = "TRAN_MSG"
 _INNER_NUM = "INNER_NUM"
 
 _TRANSACTION_BITS = MessageFlag.TRANSACTION_ROLLED_BACK
@@ -52,9 +52,7 @@ class _Sent(Struct, frozen=True):
 def handle(broker: Broker, request: Request) -> Command:
     """Store a message or a batch, and answer with its position. Raises RefusalError."""
     is_5 = broker.profile.is_5
-    region: dict[str, Any] = {
-        _MSG_REGION: broker.settings.text("regionId"), _TRACE_ON: broker.settings.text("traceOn"),
-    }  # fmt: skip
+    region = region_fields(broker)
     try:
         fields = read_fields(request, broker.profile)
         topic = find_topic(broker, fields)
@@ -84,7 +82,12 @@ def _handle(broker: Broker, properties: Mapping[str, str]) -> str | None:
     return recall_handle(topic, broker.name, int(slot) + 1, properties.get(UNIQ_KEY, ""))
 
 
-def _queue_id(fields: SendFields, topic: Topic) -> int:
+def region_fields(broker: Broker) -> dict[str, Any]:
+    """Return what every answer to a send has, unless RocketMQ fails."""
+    return {_MSG_REGION: broker.settings.text("regionId"), _TRACE_ON: broker.settings.text("traceOn")}
+
+
+def choose_queue(fields: SendFields, topic: Topic) -> int:
     """Return the requested queue, or any queue for a negative number."""
     if fields.queue_id >= 0:
         return fields.queue_id
@@ -109,7 +112,7 @@ def _new_message(broker: Broker, fields: SendFields, topic: Topic, queue_id: int
 
 def _send_one(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
     is_5 = broker.profile.is_5
-    queue_id = _queue_id(fields, topic)
+    queue_id = choose_queue(fields, topic)
     message = _new_message(broker, fields, topic, queue_id)
     properties = message.properties
     if topic.name.startswith(RETRY_PREFIX):
@@ -117,32 +120,36 @@ def _send_one(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
         redirect_to_dlq(broker, message, find_group(broker, group), fields)
     if is_5 and not properties.get(UNIQ_KEY):
         properties[UNIQ_KEY] = new_unique_key(broker.store_host, broker.now_ms())
-    _refuse_transaction(broker, message)
+    is_prepared = _is_prepared(broker, message)
     if is_5:
         if message.sys_flag & MessageFlag.INNER_BATCH or _INNER_NUM in properties:
             raise illegal_message(broker.settings.number("maxMessageSize"))
-    elif delay_level(properties) <= 0:
-        # Delayed messages are rewritten with all their properties, including this one.
+    elif delay_level(properties) <= 0 and not is_prepared:
+        # Delayed and half messages are rewritten with all their properties, including this one.
         properties.pop(_WAIT, None)
-    return _Sent([broker.put(message)], queue_id, properties)
+    placed = broker.halves.prepare(message) if is_prepared else broker.put(message)
+    return _Sent([placed], queue_id, properties)
 
 
-def _refuse_transaction(broker: Broker, message: NewMessage) -> None:
-    """Refuse half messages, like a broker with rejectTransactionMessage: the sandbox has no transactions."""
-    properties = message.properties
-    is_half = properties.get(_TRAN_MSG, "").lower() == "true" and not (
-        message.reconsume_times > 0 and delay_level(properties) > 0
-    )
-    if is_half or message.sys_flag & MessageFlag.TRANSACTION_PREPARED:
+def _is_prepared(broker: Broker, message: NewMessage) -> bool:
+    """Return whether a message is a half message.
+
+    Refuses it where the broker rejects them; and always a message that has only the flag of one, which RocketMQ writes
+    to the log and to no queue.
+    """
+    prepared = is_half(message.properties, message.reconsume_times, is_5=broker.profile.is_5)
+    is_rejected = prepared and broker.settings.flag("rejectTransactionMessage")
+    if is_rejected or (not prepared and message.sys_flag & MessageFlag.TRANSACTION_PREPARED):
         raise RefusalError(
             ResponseCode.NO_PERMISSION,
             f"the broker[{broker.store_host_text}] sending transaction message is forbidden",
         )
+    return prepared
 
 
 def _send_batch(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
     is_5 = broker.profile.is_5
-    queue_id = _queue_id(fields, topic)
+    queue_id = choose_queue(fields, topic)
     if is_5 and topic.name.startswith(RETRY_PREFIX):
         remark = f"batch request does not support retry group {topic.name}"
         raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, remark)

@@ -20,11 +20,12 @@ from rmqctl.sandbox.topics.table import NO_SEND_TOPICS, READ_WRITE, UNIT, UNIT_S
 
 # The fields of SEND_MESSAGE and what SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE call them.
 _SHORT = {
-    "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d", "queueId": "e", "sysFlag": "f",
-    "bornTimestamp": "g", "flag": "h", "properties": "i", "reconsumeTimes": "j", "unitMode": "k",
+    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d", "queueId": "e",
+    "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i", "reconsumeTimes": "j", "unitMode": "k",
     "maxReconsumeTimes": "l", "batch": "m",
 }  # fmt: skip
 _LONG = {name: name for name in _SHORT}
+_WITH_LONG_NAMES = {RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE}
 
 _NO_SEND_TOPICS_5 = NO_SEND_TOPICS | {"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"}
 
@@ -35,6 +36,7 @@ SENDS_MAX_TIMES = 121
 class SendFields(Struct, frozen=True):
     """A send request's fields and body, under one set of names."""
 
+    producer_group: str
     topic: str
     default_topic: str | None
     default_queue_count: int | None
@@ -55,7 +57,7 @@ class SendFields(Struct, frozen=True):
 def read_fields(request: Request, profile: Profile) -> SendFields:
     """Read the fields of any send request. Raises FailureError for missing fields and invalid numbers."""
     is_5 = profile.is_5
-    names = _LONG if request.command.code == RequestCode.SEND_MESSAGE else _SHORT
+    names = _LONG if request.command.code in _WITH_LONG_NAMES else _SHORT
     if is_5 and not request.command.body:
         raise FailureError("java.lang.NullPointerException: the message has no body")
     topic = request.text(names["topic"]) if is_5 else request.text(names["topic"], "")
@@ -63,6 +65,7 @@ def read_fields(request: Request, profile: Profile) -> SendFields:
         check_topic_name(profile, topic)
     max_times = names["maxReconsumeTimes"]
     return SendFields(
+        producer_group=request.text(names["producerGroup"], ""),
         topic=topic,
         default_topic=request.text(names["defaultTopic"], None),
         default_queue_count=int32(request, names["defaultTopicQueueNums"], None),

@@ -1,0 +1,1 @@
+"""Transactional messages of a broker."""
