@@ -8,19 +8,25 @@ from collections.abc import Iterator, Mapping
 from rmqctl.admin.brokers.cluster import fetch_expected
 from rmqctl.admin.brokers.probe import fetch_bad_reads, measure_clock
 from rmqctl.admin.brokers.servers import ClusterServer, fetch_servers
+from rmqctl.admin.messages.held_back import fetch_held_back
 from rmqctl.client.core import Client
 from rmqctl.client.duplicates import find_duplicates
 from rmqctl.client.identity import ServerKind
 from rmqctl.client.rules.views import differing_views
 from rmqctl.errors import DuplicateBrokerError, NameServersDifferError, NoBrokerError, NotAuthorisedError, RmqctlError
 from rmqctl.model.check_result import CheckResult, Status
+from rmqctl.model.names import GIVEN_UP_TOPIC
+from rmqctl.model.route import MASTER_ID, BrokerData
 from rmqctl.rules.cluster_memory import master_missing
+from rmqctl.rules.message_wait import OpenHalves
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import short_time
-from rmqctl.text.words import agreeing, counted
+from rmqctl.text.words import agreeing, counted, listed
 
 _MAX_SKEW_MS = 1_000
 _EXPIRY_WARNING_MS = 30 * 86_400_000
+# Several times transactionTimeOut and transactionCheckInterval.
+_UNCHECKED_MS = 300_000
 
 
 async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify: str | None) -> list[CheckResult]:
@@ -50,7 +56,8 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
         *(_tls(client, server, tls_verify) for server in servers if server.probe.rtt_ms is not None),
         *(_clock(client, server) for server in answering),
     )
-    return [*findings, *_identities(answering), *found]
+    held = await asyncio.gather(*(_held_back(client, server) for server in answering if server.broker_id == MASTER_ID))
+    return [*findings, *_identities(answering), *found, *(each for results in held for each in results)]
 
 
 def _name(server: ClusterServer) -> str:
@@ -170,6 +177,51 @@ async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> 
     status = Status.WARN if partial is None else Status.FAIL
     hint = f"Grant: {wanted}. Topics and groups that you read need the same. Without these rights, {lost} show less."
     return CheckResult("rights", name, status, found, hint, measured, partial)
+
+
+async def _held_back(client: Client, server: ClusterServer) -> list[CheckResult]:
+    """Check whether a broker delivers delayed messages in time, and whether producers end their transactions."""
+    name, broker = _name(server), BrokerData("", server.broker_name or "", {MASTER_ID: server.probe.address})
+    try:
+        held = await fetch_held_back(client, broker)
+    except RmqctlError as error:
+        sentence = error.sentence.rstrip(".")
+        return [CheckResult(each, name, Status.UNKNOWN, sentence, error.hint) for each in ("delays", "transactions")]
+    late = held.late_words()
+    measured = {
+        "lateLevels": {str(each.level): each.overdue_ms for each in held.late_levels},
+        "timersOverdueMs": held.timers_overdue_ms,
+    }
+    if late:
+        hint = "Check the broker's disk and its store.log."
+        delays = CheckResult("delays", name, Status.WARN, f"late: {listed(late)}", hint, measured)
+    else:
+        delays = CheckResult("delays", name, Status.OK, "delayed messages are delivered in time", measured=measured)
+    return [delays, _transactions(name, held.halves)]
+
+
+def _transactions(name: str, halves: OpenHalves) -> CheckResult:
+    oldest, count = halves.oldest, len(halves.checked)
+    measured = {"openCount": count, "mostCount": halves.most_count, "givenUpCount": halves.given_up_count}
+    found, hints = [], []
+    if oldest is not None:
+        found.append(
+            f"at least {counted(count, 'half message')} open, the oldest of {oldest.producer_group or '-'} for "
+            f"{oldest.topic}, prepared {short_duration(oldest.age_ms)} ago, checked "
+            f"{counted(oldest.check_count, 'time')}"
+        )
+    if halves.is_piled_up and oldest is not None:
+        hints.append(f"See whether a producer is connected: rmqctl topic producers {oldest.topic}")
+    if halves.unchecked_ms >= _UNCHECKED_MS:
+        found.append(f"half messages were not checked for {short_duration(halves.unchecked_ms)}")
+        hints.append("Check the broker's transaction.log.")
+    if halves.given_up_count:
+        last = "" if halves.given_up_age_ms is None else f", the last {short_duration(halves.given_up_age_ms)} ago"
+        found.append(f"{counted(halves.given_up_count, 'half message', 'was')} given up{last}")
+        hints.append(f"They are not delivered. Read them: rmqctl message tail {GIVEN_UP_TOPIC}")
+    status = Status.WARN if hints else Status.OK
+    text = "; ".join(found) or "no half message was found open by a check"
+    return CheckResult("transactions", name, status, text, hints[0] if hints else None, measured)
 
 
 async def _tls(client: Client, server: ClusterServer, verify: str | None) -> CheckResult:

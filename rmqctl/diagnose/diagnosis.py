@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from rmqctl.admin.group_details import GroupDetails, fetch_group_details
 from rmqctl.admin.groups.members import fetch_proxied
 from rmqctl.admin.groups.names import fetch_matching_groups
+from rmqctl.admin.messages.held_back import fetch_held_back
 from rmqctl.admin.results import ask_all, merge_failures, of_matching, unread_groups
 from rmqctl.client.core import Client
-from rmqctl.errors import PluginError, RmqctlError
+from rmqctl.errors import NotAuthorisedError, PluginError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
@@ -145,12 +146,13 @@ async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) ->
 
 
 class _Meanwhile(Struct, frozen=True):
-    """Facts with the data read while messages were counted. `backlog_unknown` is by group."""
+    """Facts with the data read while messages were counted. `backlog_unknown` is by group, `held_unknown` by broker."""
 
     every: list[GroupFacts]
     failures: list[Failure]
     has_rates: bool
     backlog_unknown: Mapping[str, str]
+    held_unknown: Mapping[str, RmqctlError]
 
 
 async def _watch(
@@ -162,18 +164,34 @@ async def _watch(
     queues = sorted({mq for facts in every if facts.snapshot is not None for mq in facts.snapshot.queues})
     watched = [facts.group for facts in every if facts.is_online and Need.MEMBERSHIP in wanted]
     waiting = {facts.group: facts for facts in every if Need.BACKLOG in wanted}
-    (rates, rate_failures), memberships, looks = await asyncio.gather(
+    asked = brokers if Need.HELD in wanted else {}
+    (rates, rate_failures), memberships, looks, held = await asyncio.gather(
         measure_rates(client, queues, brokers, sample_s),
         watch_membership(client, watched, brokers.values(), sample_s),
         ask_all(waiting, lambda name: read_backlog(client, waiting[name], brokers), at_once=_GROUPS_AT_ONCE),
+        ask_all(asked, lambda name: fetch_held_back(client, asked[name])),
     )
     every = [looks.ok[facts.group].facts if facts.group in looks.ok else facts for facts in every]
     every = [facts if rates is None else with_rates(facts, rates, sample_s) for facts in every]
+    # Accounts without the right to read these topics do not need it for anything else.
+    held_failures = [
+        Failure(name, "messages that it keeps from consumers", error)
+        for name, error in held.failed.items()
+        if not isinstance(error, NotAuthorisedError)
+    ]
     return _Meanwhile(
-        [replace(facts, memberships=tuple(memberships.get(facts.group, ()))) for facts in every],
-        [*rate_failures, *merge_failures({group: look.failures for group, look in looks.ok.items()})],
+        [
+            replace(
+                facts,
+                memberships=tuple(memberships.get(facts.group, ())),
+                held_back={name: held.ok[name] for name in first.details.reading.views if name in held.ok},
+            )
+            for first, facts in zip(firsts, every, strict=True)
+        ],
+        [*rate_failures, *merge_failures({group: look.failures for group, look in looks.ok.items()}), *held_failures],
         not rate_failures,
         {group: look.unknown for group, look in looks.ok.items() if look.unknown is not None},
+        held.failed,
     )
 
 
@@ -251,6 +269,8 @@ def _unknown(
         unknown[Need.MOTION] = second.unknown[facts.group]
     if facts.group in meanwhile.backlog_unknown:
         unknown[Need.BACKLOG] = meanwhile.backlog_unknown[facts.group]
+    if unheld := {name: each for name, each in meanwhile.held_unknown.items() if name in reading.views}:
+        unknown[Need.HELD] = ", ".join(unheard(unheld.items(), "did not answer every request"))
     vague = facts.clocks.vague()
     if facts.clocks.unmeasured:
         unknown[Need.CLOCKS] = ", ".join(unheard(facts.clocks.unmeasured.items(), "did not report the time"))

@@ -31,6 +31,7 @@ from rmqctl.rules.member_settings import (
     pops,
     pulls,
 )
+from rmqctl.rules.message_wait import HeldBack
 from rmqctl.rules.pop_checkpoints import UnrevivedRecords
 from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.stuck_queues import StuckVerdict
@@ -133,6 +134,7 @@ class GroupFacts(Struct, frozen=True, dict=True):
     Details of the backlog: `broker_settings` and `unrevived` by broker; `filter_samples` by topic; `read_elsewhere`
     the id of the replica that a master sends members to, by queue. `stored_topics` are existing topics with stored
     offsets; `unwanted_counts` the unread messages in those that the group does not consume, None where unknown.
+    `held_back` is by broker.
     """
 
     group: str
@@ -169,6 +171,7 @@ class GroupFacts(Struct, frozen=True, dict=True):
     stored_topics: frozenset[str] = frozenset()
     unwanted_counts: Mapping[str, int | None] = {}
     unserved_brokers: Mapping[str, tuple[str, ...]] = {}
+    held_back: Mapping[str, HeldBack] = {}
 
     @property
     def is_online(self) -> bool:

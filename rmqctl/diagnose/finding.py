@@ -50,7 +50,7 @@ class Need(StrEnum):
 
     BROKERS: an answer of every broker. MEMBERS: a report of every member. RATES: the arrival rate of messages. MOTION:
     a second reading of the group. MEMBERSHIP: joins and leaves. CLOCKS: the offset of each clock. BACKLOG: details of
-    the waiting messages.
+    the waiting messages. HELD: what brokers keep from consumers.
     """
 
     BROKERS = "BROKERS"
@@ -60,6 +60,7 @@ class Need(StrEnum):
     MEMBERSHIP = "MEMBERSHIP"
     CLOCKS = "CLOCKS"
     BACKLOG = "BACKLOG"
+    HELD = "HELD"
 
 
 TIMED_NEEDS = frozenset({Need.RATES, Need.MOTION, Need.MEMBERSHIP})  # needs that take time to measure

@@ -18,6 +18,7 @@ from .checks import (
     dlq001_dead_letters,
     dlq002_arriving,
     dlq003_unreadable,
+    dly001_late,
     mem001_shared_id,
     mem002_unseen,
     mem003_models_differ,
@@ -79,6 +80,7 @@ from .checks import (
     sub007_version_behind,
     sub008_broker_without,
     sub009_brokers_differ,
+    trx001_open_halves,
     ver001_client_defects,
     ver002_broker_defects,
 )
@@ -163,4 +165,6 @@ CHECKS: tuple[Check, ...] = (
     dlq001_dead_letters.dead_letters,
     dlq002_arriving.arriving,
     dlq003_unreadable.unreadable,
+    dly001_late.late,
+    trx001_open_halves.open_halves,
 )

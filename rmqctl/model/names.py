@@ -38,6 +38,13 @@ _SYSTEM_GROUPS = frozenset(
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 
+# Where brokers keep messages until their time: delay levels, one queue per level, and timers of 5.x.
+DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
+# Where brokers keep the messages of transactions until they are committed (TransactionalMessageUtil).
+HALF_TOPICS = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
+# Where they keep those whose producer did not answer, and the group whose offsets show how far they have checked.
+GIVEN_UP_TOPIC, TRANSACTION_CHECKER = "TRANS_CHECK_MAX_TIME_TOPIC", "CID_RMQ_SYS_TRANS"
+
 # Topics that every broker creates (TopicConfigManager, TopicValidator); more of them start with rmq_sys_ or RMQ_SYS_.
 _SYSTEM_TOPICS = frozenset(
     {
@@ -45,16 +52,12 @@ _SYSTEM_TOPICS = frozenset(
         "SELF_TEST_TOPIC",
         "BenchmarkTest",
         "OFFSET_MOVED_EVENT",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        GIVEN_UP_TOPIC,
         "CHECKPOINT_TOPIC",
         "DefaultHeartBeatSyncerTopic",  # of proxies (HeartbeatSyncer)
     }
 )
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
-# Where brokers keep messages until their time: delay levels, one queue per level, and timers of 5.x.
-DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
-# Where brokers keep the messages of transactions until they are committed (TransactionalMessageUtil).
-HALF_TOPICS = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 
 # What the name of a new group may be (Validators.checkGroup of 5.x; 4.9 brokers accept any).
 _MAX_LENGTH = 120

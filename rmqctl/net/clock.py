@@ -169,6 +169,8 @@ class JumpClock:
         self._ahead_s = 0.0
         # The time that is reported during a jump.
         self._frozen_s: float | None = None
+        # Wall time minus monotonic time, when the last jump began: within one, no time passes between two looks.
+        self._wall_s = 0.0
         self._pending: dict[_JumpTimer, None] = {}
 
     @property
@@ -178,6 +180,8 @@ class JumpClock:
 
     def now_ms(self) -> int:
         """See Clock."""
+        if self._frozen_s is not None:
+            return int((self._frozen_s + self._wall_s) * 1000)
         return time.time_ns() // 1_000_000 + self.ahead_ms
 
     def monotonic_s(self) -> float:
@@ -200,6 +204,7 @@ class JumpClock:
         if self._frozen_s is not None:
             raise RuntimeError("the clock is jumping already")
         loop = asyncio.get_running_loop()
+        self._wall_s = time.time_ns() / 1e9 - time.monotonic()
         self._frozen_s = now_s = start_s = self.monotonic_s()
         target_s = now_s + max(0.0, seconds)
         tick_s = max(self._TICK_S, seconds / self._MAX_TICK_COUNT)

@@ -41,6 +41,7 @@ SHOWS = {
     "DLQ001": "%DLQ%G|dead letter|perm=2",
     "DLQ002": "%DLQ%G|dead letter",
     "DLQ003": "perm=2",
+    "DLY001": r"late: delay level 2 by 5\ds",
     "MEM001": "192.0.2.2,192.0.2.3",
     "MEM002": "c2 .* broker-a",
     "MEM003": "(?s)CLUSTERING.*BROADCASTING",
@@ -89,6 +90,7 @@ SHOWS = {
     "SUB007": "older than its members",
     "SUB008": r"no +c1,c2 +- +broker-a",
     "SUB009": r"T +TAG +X ",
+    "TRX001": r"of P for T, prepared .* ago, checked 5 times",
     "VER001": "4.8.0",
 }
 # Exit codes: done, refused, stuck, partial. 2 is a command that cannot be run, 5 one that finds nothing.

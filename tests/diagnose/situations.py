@@ -62,6 +62,8 @@ STATES = (
     ("client versions are mixed", "MEM005 VER001"),
     ("popped messages in flight", "OFF006"),
     ("popped messages are not redelivered", "POP001"),
+    ("delayed messages and retries are late", "DLY001"),
+    ("transactions that no producer ends", "TRX001"),
     ("members read from a slave", "OFF013"),
     ("threads that are all busy", "PRG006"),
     ("flow control, while lag grows", "PRG004 PRG005"),

@@ -55,6 +55,29 @@ def _popping_late(late_ms: int) -> Change:
     return both(members(c1=popper), at_a(change))
 
 
+def _kept(topic: str, queue_id: int, stored_at_ms: int, **properties: str) -> Change:
+    """Let broker-a keep one message in a system topic."""
+    record = Record(
+        queue_id=queue_id, queue_offset=0, topic=topic.encode(), stored_at_ms=stored_at_ms, born_at_ms=stored_at_ms,
+        properties=properties_text({"REAL_TOPIC": "T", "REAL_QID": "0", **properties}),
+    )  # fmt: skip
+
+    def change(broker: Any) -> None:
+        broker.topics[topic] = [*(Queue() for _ in range(queue_id)), Queue(1)]
+        broker.records[topic] = record.encode()
+        broker.settings["messageDelayLevel"] = "1s 5s"
+
+    return at_a(change)
+
+
+def _delayed(late_ms: int) -> Change:
+    return _kept("SCHEDULE_TOPIC_XXXX", 1, NOW_MS - late_ms - 5_000)
+
+
+def _half(check_count: int) -> Change:
+    return _kept("RMQ_SYS_TRANS_HALF_TOPIC", 0, NOW_MS - HOUR_MS, PGROUP="P", TRANSACTION_CHECK_TIMES=str(check_count))
+
+
 def _revived(cluster: Any) -> None:
     """Let broker-a have processed the pop, whose acknowledgement stays behind it for hours."""
     _popping_late(HOUR_MS)(cluster)
@@ -502,6 +525,8 @@ SICK: list[tuple[str, Change, set[str]]] = [
     ),
     ("a filter leaves out most of the lag", filtered([tag_code("A"), 1, 2, 3]), {"OFF014"}),
     ("pops are not redelivered", _popping_late(61_000), {"OFF006", "POP001"}),
+    ("delayed messages are overdue", _delayed(55_000), {"DLY001"}),
+    ("a half message that its producer does not end", _half(5), {"TRX001"}),
     (
         "C++ and other members, and brokers that send offsets",
         both(
@@ -560,6 +585,9 @@ HEALTHY: list[tuple[str, Change]] = [
     ("brokers evaluate SQL92 filters", both(_by_sql(), _sql_is_on("true", "true"))),
     ("a broker that refuses SQL92 filters, and members that use tags", _sql_is_on("false", "false")),
     ("pops that are due now", _popping_late(30_000)),
+    ("delayed messages that are due now", _delayed(3_000)),
+    ("delayed messages that are not due yet", _delayed(-4_000)),
+    ("a half message after the first check", _half(1)),
     ("a revive queue with a processed check point and its acknowledgements", _revived),
     ("a dead-letter topic without write permission, which brokers ignore", _dead_letters(2, perm=4)),
     ("an empty dead-letter topic that cannot be read", _dead_letters(0, perm=2)),

@@ -24,6 +24,7 @@ from .harness.process import QUICK_START
 from .harness.proxy import Proxy, behind_a_proxy
 from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.sandbox import SandboxProcess
+from .harness.small_disk import SmallDiskCluster, missing_namespaces
 
 # Files with brokers of their own, or none.
 _WITHOUT_CLUSTER = (
@@ -123,6 +124,19 @@ def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         running.stop()
         _keep_logs(request, folder, f"sandbox-{version}")
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def small_disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallDiskCluster]:
+    if (missing := missing_namespaces()) is not None:
+        assert os.environ.get("CI") != "true", missing
+        pytest.skip(missing)
+    running = SmallDiskCluster(request.param, tmp_path_factory.mktemp(f"small-disk-{request.param}") / "home")
+    try:
+        running.wait()
+        yield running
+    finally:
+        running.stop()
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

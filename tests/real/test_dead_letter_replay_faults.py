@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,10 +15,9 @@ from tests.schemas import check_document
 
 from .harness.cluster import Cluster
 from .harness.dead_letters import put_letters
-from .harness.jars import VERSIONS
 from .harness.replay_kills import ledger_of, start_replay, stored_count
 from .harness.rmqctl import PATIENT, Rmqctl
-from .harness.small_disk import SmallDiskCluster, missing_namespaces
+from .harness.small_disk import SmallDiskCluster
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
@@ -75,19 +72,6 @@ def test_a_target_that_becomes_read_only(cluster: Cluster, rmqctl: Rmqctl) -> No
     again = rmqctl(*words)
     assert (again.exit_code, again.document["summary"]["sentCount"]) == (0, count - sent_count), again.stderr
     _check_each_once(rmqctl, group, target, count)
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
-def small_disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallDiskCluster]:
-    if (missing := missing_namespaces()) is not None:
-        assert os.environ.get("CI") != "true", missing
-        pytest.skip(missing)
-    running = SmallDiskCluster(request.param, tmp_path_factory.mktemp(f"small-disk-{request.param}") / "home")
-    try:
-        running.wait()
-        yield running
-    finally:
-        running.stop()
 
 
 def test_a_broker_whose_disk_gets_full(small_disk: SmallDiskCluster) -> None:

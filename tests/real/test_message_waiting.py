@@ -11,7 +11,9 @@ from rmqctl.protocol.sends import send_back
 from tests.real.harness.conditions import wait_until
 
 from .harness.cluster import Cluster
-from .harness.rmqctl import Rmqctl
+from .harness.rmqctl import PATIENT, Rmqctl
+from .harness.small_disk import SmallDiskCluster
+from .harness.workbench import WorkbenchError
 from .test_message_get import wait_indexed
 
 _HOUR_MS = 3_600_000
@@ -91,3 +93,41 @@ def test_keys_with_other_white_space_than_blanks_are_one_key(cluster: Cluster, r
         wait_indexed(cluster, "WideKeys", key, 1)
         (item,) = rmqctl.items("message", "get", "--topic", "WideKeys", "--key", key)
         assert (item["msgId"], item["keys"]) == (sent["msgId"], [key])
+
+
+def test_a_broker_that_delivers_late_is_told_with_how_late(small_disk: SmallDiskCluster) -> None:
+    """A full disk keeps a broker from delivering; so does a setting of its timers."""
+    rmqctl = Rmqctl(small_disk.namesrv, timeout=PATIENT)
+    small_disk.create_topic("Late", queue_count=1)
+    (address,) = small_disk.addresses.values()
+    is_5 = small_disk.version != "4.9.7"
+    if is_5:
+        small_disk.java.mqadmin("updateBrokerConfig", "-b", address, "-k", "timerStopEnqueue", "-v", "true")
+        small_disk.java.produce("Late", 1, key="timer", timer=3_000)
+    small_disk.fill()
+    # The broker looks at its disk every 10 s, 5.4 from 60 s after its start on.
+    keys: list[str] = []
+
+    def is_full() -> bool:
+        try:
+            small_disk.java.produce("Late", 1, key=f"level{len(keys)}", delay=3)
+        except WorkbenchError:
+            return True
+        keys.append(f"level{len(keys)}")
+        return False
+
+    wait_until(is_full, timeout_s=120)
+    level = keys[-1]
+
+    def item(key: str) -> dict[str, Any]:
+        return rmqctl.items("message", "get", "--topic", "Late", "--key", key)[-1]
+
+    wait_until(lambda: (item(level).get("waits") or {}).get("overdueMs", 0) > 10_000, timeout_s=60)
+    (row,) = rmqctl.items("doctor", "--where", "check=delays")
+    assert (row["status"], set(row["measured"]["lateLevels"])) == ("WARN", {"3"})
+    if is_5:
+        assert item("timer")["waits"]["overdueMs"] > 10_000
+        assert row["measured"]["timersOverdueMs"] > 10_000
+        small_disk.java.mqadmin("updateBrokerConfig", "-b", address, "-k", "timerStopEnqueue", "-v", "false")
+    small_disk.free()
+    wait_until(lambda: "waits" not in item(level), timeout_s=120)

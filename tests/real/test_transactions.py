@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from .harness.cluster import Cluster, Reachable
 from .harness.jars import RELEASES
 from .harness.queue_tables import wait_until
+from .harness.rmqctl import Rmqctl
 from .harness.sandbox import SandboxProcess
 from .harness.workbench import WorkbenchError
 
@@ -86,3 +88,48 @@ def test_a_request_gets_its_reply(brokers: Reachable) -> None:
 
     assert java.request("asks", "Questions", 20) == [f"re:q{number}" for number in range(20)]
     java.stop("answers")
+
+
+def test_rmqctl_shows_what_became_of_each_transaction(brokers: Reachable) -> None:
+    java, rmqctl = brokers.java, Rmqctl(brokers.namesrv)
+    brokers.create_topic("Seen")
+    sent = {
+        local: java.transact("seen", "SeenProducers", "Seen", 1, local=local, key=local)[0][0]
+        for local in ("commit", "rollback", "unknown")
+    }
+
+    def seen(local: str) -> dict[str, Any]:
+        (item,) = rmqctl.items("message", "get", sent[local], "--topic", "Seen")
+        return item
+
+    assert seen("unknown")["transaction"]["state"] == "PREPARED"
+    assert seen("unknown")["transaction"]["producerGroup"] == "SeenProducers"
+    half_offset = seen("commit")["preparedTransactionOffset"]
+    wait_until(lambda: seen("rollback")["transaction"]["state"] == "ENDED", "the check after the rollback")
+    assert (seen("commit")["topic"], "transaction" in seen("commit")) == ("Seen", False)
+    wait_until(lambda: seen("unknown")["transaction"]["checkCount"] >= 1, "a check")
+    wait_until(lambda: seen("unknown")["transaction"]["state"] == "GIVEN_UP", "it to be given up")
+    assert seen("unknown")["transaction"]["checkCount"] == 3
+
+    # What a producer knows of its message is the place of the half message.
+    at = seen("commit")["offsetMsgId"][:16]
+    (half,) = rmqctl.items("message", "get", f"{at}{half_offset:016X}")
+    assert (half["topic"], half["transaction"]["state"]) == ("RMQ_SYS_TRANS_HALF_TOPIC", "COMMITTED")
+    found = rmqctl.items("doctor", "--where", "check=transactions")
+    assert "WARN" in {row["status"] for row in found}
+    assert sum(row["measured"]["givenUpCount"] for row in found) >= 1
+
+
+def test_rmqctl_reports_half_messages_that_pile_up(brokers: Reachable) -> None:
+    java, rmqctl = brokers.java, Rmqctl(brokers.namesrv)
+    brokers.create_topic("Piled")
+    java.consume("piled", "PiledGroup", "Piled")
+    java.transact("piles", "PiledProducers", "Piled", 60, local="unknown")
+
+    def found() -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = rmqctl.items("diagnose", "PiledGroup", "--for", "0s", "--only", "TRX001")
+        return items
+
+    wait_until(lambda: bool(found()), "the finding")
+    assert {(item["topic"], item["severity"]) for item in found()} <= {("Piled", "WARNING")}
+    java.stop("piled")

@@ -8,7 +8,7 @@ from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
-from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
+from rmqctl.model.names import DELAY_TOPIC, HALF_TOPICS, TIMER_TOPIC
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.protocol import headers
@@ -24,7 +24,10 @@ _END_OF_TIME_MS = 2**63 - 1
 # The index stores seconds since the first entry of its file, rounded down.
 _INDEX_STEP_MS = 1000
 _FULL_ANSWER_COUNT = 32
-_HIDDEN = f" The message may be waiting in {DELAY_TOPIC} or {TIMER_TOPIC}, which this account is not allowed to read."
+_HIDDEN = (
+    f" The message may be waiting in {DELAY_TOPIC}, {TIMER_TOPIC} or {HALF_TOPICS[0]}; this account is not allowed to "
+    "read all of them."
+)
 
 
 class IndexedMessages(Struct, frozen=True):

@@ -23,7 +23,7 @@ from rmqctl.protocol.message_id import OffsetId, decode_client_id, decode_offset
 from .filter import MessageFilter
 from .pull import FoundMessage, pull_queue
 from .spans import QueueSpan, fetch_spans
-from .wait_lookup import find_indexed_or_waiting
+from .wait_lookup import describe_half, find_indexed_or_waiting
 
 # A unique key belongs to one message and its retries; more results than this are a user's mistake.
 _SAME_ID_COUNT = 1_000
@@ -100,7 +100,7 @@ async def _find_by_id(
             failures.append(Failure(owner.broker_name, f"message {text}", error))
         else:
             if found is not None:
-                return [found], []
+                return [await describe_half(client, found, owner)], []
     if topic is None:
         if failures:
             first = failures[0].error

@@ -18,7 +18,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.message_wait import Wait
+from rmqctl.rules.message_wait import Transaction, Wait
 
 PULL_ANSWERS = frozenset(
     {
@@ -40,7 +40,7 @@ class Expression(Struct, frozen=True):
 class FoundMessage(Struct, frozen=True):
     """One message and where it is stored. For an unreadable one, `error` is set instead of `message`.
 
-    `wait` describes a message that is stored there only until it is due.
+    `wait` describes a message that is stored there only until it is due, `transaction` a half message.
     """
 
     mq: MessageQueue
@@ -48,13 +48,13 @@ class FoundMessage(Struct, frozen=True):
     message: StoredMessage | None
     error: RmqctlError | None = None
     wait: Wait | None = None
+    transaction: Transaction | None = None
 
     @property
     def meant_for(self) -> MessageQueue:
-        """The queue from which consumers read it, now or when it is due."""
-        if self.wait is None:
-            return self.mq
-        return MessageQueue(self.wait.topic, self.mq.broker_name, self.wait.queue_id or 0)
+        """The queue from which consumers read it, now or when it is due or committed."""
+        later = self.wait or self.transaction
+        return self.mq if later is None else MessageQueue(later.topic, self.mq.broker_name, later.queue_id or 0)
 
 
 # Called with the offset of an unreadable message; called with the offset up to which a queue has been read.

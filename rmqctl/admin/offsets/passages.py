@@ -113,7 +113,7 @@ def _no_groups(found: FoundMessage) -> str | None:
     """Return why no group can have a message, None for an ordinary one."""
     if found.wait is not None or found.mq.topic in (DELAY_TOPIC, TIMER_TOPIC):
         return "WAITS"
-    if found.mq.topic in HALF_TOPICS:
+    if found.transaction is not None or found.mq.topic in HALF_TOPICS:
         return "HALF_MESSAGE"
     # Groups consume it from its lite topic, where its offset is another one.
     return "LITE_TOPIC" if LITE_TOPIC in _properties(found) else None

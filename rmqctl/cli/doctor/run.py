@@ -42,6 +42,8 @@ Brokers that were registered within the last 24 hours are expected: commands rep
 --forget-broker stops that for a broker that was removed permanently. RMQCTL_MEMORY, or memory in a context, replaces
 the 24h (0 expects none); brokers=A,B in a context lists the brokers that the cluster must have.
 
+Checks of each broker also show delayed messages that are overdue, and half messages of transactions that stay open.
+
 To compare clocks, each broker is asked for its own time; the result is accurate to the round trip of the request.
 doctor changes nothing on the cluster and leaves no trace there."""
 

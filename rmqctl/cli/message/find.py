@@ -45,7 +45,7 @@ A message must meet all conditions. Without --key, all queues are read in parall
 are sorted by store time. Each queue is read up to the end that it had when the search started.
 
 With --key, the brokers' key index is searched; if more messages match than --limit, the newest are shown. If the topic
-has no match, messages that still wait to be stored in it are shown (delayed, or between two retries).
+has no match, messages that still wait to be stored in it are shown (delayed, between two retries, or half messages).
 
 Brokers compare tags and keys by hash; rmqctl compares them as text as well. --sql is checked by the brokers first,
 because they would treat an invalid expression as no filter."""

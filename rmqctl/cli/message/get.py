@@ -63,8 +63,8 @@ processed it: a reset may have skipped it, or it is in the group's %RETRY% or %D
 FILTERED means that the current filter does not match it.
 
 If the topic has no such message, one that waits to be stored in it is shown: delayed by a level or a timer or, with
-%RETRY%GROUP, between two retries. The field `waits` shows until when. The exit code is 8 when a message cannot be
-read completely."""
+%RETRY%GROUP, between two retries, and half messages of transactions. The fields `waits` and `transaction` show until
+when, and what became of it. The exit code is 8 when a message cannot be read completely."""
 
 
 _MAX_COUNT = 1_000

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.protocol.properties import KEYS, split_keys
+from rmqctl.text.durations import short_duration
 from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
@@ -19,7 +20,7 @@ from .listing import Column, Item, Section
 if TYPE_CHECKING:
     from rmqctl.admin.messages.pull import FoundMessage
     from rmqctl.protocol.message import StoredMessage
-    from rmqctl.rules.message_wait import Wait
+    from rmqctl.rules.message_wait import Transaction, Wait
 
 _SYSTEM = (
     "commitLogOffset", "msgId", "offsetMsgId", "keys", "tags", "bornTimestamp", "bornTimestampIso", "bornHost",
@@ -41,6 +42,8 @@ def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
     }
     if found.wait is not None:
         item["waits"] = _waits(found.wait)
+    if found.transaction is not None:
+        item["transaction"] = _transaction(found.transaction)
     message = found.message
     if message is None:
         error = found.error
@@ -92,22 +95,64 @@ def _waits(wait: Wait) -> dict[str, Any]:
         reasons["queueId"] = "NOT_REPORTED"
     if wait.reason is not None:
         reasons |= dict.fromkeys(("dueTimestamp", "dueTimestampIso"), wait.reason)
+    if wait.overdue_ms is None:
+        reasons["overdueMs"] = wait.overdue_reason or "UNKNOWN"
     return {
         "topic": wait.topic,
         "queueId": wait.queue_id,
         "delayLevel": wait.delay_level,
         **time_fields("dueTimestamp", wait.due_at_ms),
+        "overdueMs": wait.overdue_ms,
         "reasons": reasons,
     }
 
 
+def _transaction(transaction: Transaction) -> dict[str, Any]:
+    reasons = {} if transaction.state is not None else {"state": transaction.reason or "UNKNOWN"}
+    unreported = {"queueId": transaction.queue_id, "producerGroup": transaction.producer_group}
+    return {
+        "topic": transaction.topic,
+        "queueId": transaction.queue_id,
+        "state": transaction.state,
+        "producerGroup": transaction.producer_group,
+        "checkCount": transaction.check_count,
+        "reasons": reasons | {name: "NOT_REPORTED" for name, value in unreported.items() if value is None},
+    }
+
+
+_STATES = {
+    "PREPARED": "prepared, not committed",
+    "COMMITTED": "committed",
+    "ENDED": "ended: rolled back, or committed and no longer in the index",
+    "GIVEN_UP": "given up by the broker, not committed",
+}
+
+
+def _show_transaction(transaction: Item) -> str:
+    state = _STATES.get(transaction["state"]) or f"prepared, state unknown: {transaction['reasons']['state']}"
+    parts = [state, f"producer group {transaction['producerGroup'] or '-'}"]
+    if transaction["checkCount"]:
+        parts.append(f"checked {counted(transaction['checkCount'], 'time')}")
+    elif transaction["state"] == "PREPARED":
+        parts.append("not checked yet")
+    return "; ".join(parts)
+
+
 def _show_waits(item: Item) -> str:
+    if (transaction := item.get("transaction")) is not None:
+        return _show_transaction(transaction)
     waits = item.get("waits")
     if waits is None:
         return "-"
     where = "in the timer" if waits["delayLevel"] is None else f"in delay level {waits['delayLevel']}"
     until = waits["dueTimestampIso"]
-    return f"{where} until {until}" if until else f"{where}, due time unknown: {waits['reasons']['dueTimestamp']}"
+    if not until:
+        return f"{where}, due time unknown: {waits['reasons']['dueTimestamp']}"
+    if waits["overdueMs"]:
+        return f"{where}, was due {short_duration(waits['overdueMs'])} ago, not delivered"
+    if waits["reasons"].get("overdueMs") == "LEFT":
+        return f"left delay level {waits['delayLevel']}, was due {until}; the index does not have it in its topic"
+    return f"{where} until {until}"
 
 
 def _fixed(message: StoredMessage) -> dict[str, Any]:
@@ -139,8 +184,9 @@ def message_sections(item: Item, style: BodyStyle) -> Sequence[Section]:
         if name not in ("properties", "body", "bodyTruncated", "bornTimestamp", "storeTimestamp", "keys")
     ]
     facts.insert(3, ("keys", " ".join(item["keys"] or ()) or "-"))
-    if "waits" in item:
-        facts.insert(0, ("waits", f"{_show_waits(item)}, for {item['waits']['topic']}"))
+    for name in ("waits", "transaction"):
+        if name in item:
+            facts.insert(0, (name, f"{_show_waits(item)}, for {item[name]['topic']}"))
     if item["error"] is not None:
         facts.append(("error", item["error"]))
     title = f"{item['topic']}@{item['brokerName']}:{item['queueId']} offset {item['queueOffset']}"
@@ -192,6 +238,6 @@ FOUND_COLUMNS = (*MESSAGE_COLUMNS[:-1], _WAITS, MESSAGE_COLUMNS[-1])
 
 def found_columns(items: Sequence[Item]) -> Sequence[Column]:
     """Return FOUND_COLUMNS for these messages: every table has the column WAITS if one of them waits."""
-    if not any("waits" in item for item in items):
+    if not any("waits" in item or "transaction" in item for item in items):
         return FOUND_COLUMNS
     return [replace(column, is_wide=False) if column is _WAITS else column for column in FOUND_COLUMNS]

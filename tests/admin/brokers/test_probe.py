@@ -50,7 +50,7 @@ def test_a_healthy_cluster_has_nothing_but_ok() -> None:
     findings = _findings(_cluster())
     assert {finding.status for finding in findings} == {Status.OK}
     assert {finding.check for finding in findings} == {
-        *("name server", "broker", "broker versions", "rights", "TLS", "clock"),
+        *("name server", "broker", "broker versions", "rights", "TLS", "clock", "delays", "transactions"),
     }
     assert _of(findings, "rights", "broker-a").found == "all 10 reads are allowed, not signed"
 
