@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
 from rmqctl.text.words import counted, listed
 
@@ -86,4 +87,12 @@ def find_unknown_effects(found: Readonly) -> Iterator[Concern]:
         yield Concern("NO_MEMBERS", f"Where failed messages would be stored is not known for {groups}.")
     others = [f"{effect.view.group} ({effect.why})" for effect in unknown if effect.why is not Unknown.NO_MEMBERS]
     if others:
-        yield Concern("EFFECT_UNKNOWN", f"Where failed messages would be stored is unknown for {_named(others)}.")
+        # The failure itself names what is missing, such as a right.
+        why = next((each.error.sentence for each in found.failures if is_about_members(each)), "")
+        text = f"Where failed messages would be stored is unknown for {_named(others)}. {why}"
+        yield Concern("EFFECT_UNKNOWN", text.rstrip())
+
+
+def is_about_members(failure: Failure) -> bool:
+    """Return whether only the members of a group are unknown."""
+    return failure.what.startswith(("running info", "members of"))

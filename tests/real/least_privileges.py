@@ -90,9 +90,9 @@ TASKS = (
          {_NEW: "Get,Create", _SELF_TEST: "Get"}),
     Task("delete a topic", ("topic", "delete", "T", "--yes"), "members", None, {_T: "Get,Delete", _G: "Get"}),
     Task("drain a broker by its setting", (*_DRAIN, "--by", "brokerPermission", "--yes"), "members", None,
-         {_GROUPS: "Get"}),
+         {_GROUPS: "Get"}, shown=(_GROUPS,)),
     Task("drain a broker by the routes", (*_DRAIN, "--by", "wipeWritePerm", "--yes"), "members", _ANY,
-         {_GROUPS: "Get"}),
+         {_GROUPS: "Get"}, shown=(_GROUPS,)),
     Task("restore a broker", ("broker", "restore", "broker-a", "--yes"), "drained", None, _ANY),
 )  # fmt: skip
 

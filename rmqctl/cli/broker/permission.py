@@ -58,7 +58,7 @@ async def with_effects(client: "Client", request: "PermissionRequest") -> "tuple
     """
     from rmqctl.changes.brokers.plan import ROUTES_ONLY_HINT
     from rmqctl.model.plan import Consequence, Route
-    from rmqctl.whatif.readonly_concerns import find_unknown_effects
+    from rmqctl.whatif.readonly_concerns import find_unknown_effects, is_about_members
     from rmqctl.whatif.readonly_live import fetch_readonly
 
     requested = next((way for way, route in _ways().items() if route is request.way), None)
@@ -75,7 +75,7 @@ async def with_effects(client: "Client", request: "PermissionRequest") -> "tuple
         request = replace(request, way=_ways()[found.way], why=found.why, is_chosen=True)
     concerns = (*found.concerns, *find_unknown_effects(found))
     # What is unknown about members is named as an effect, and stops no drain.
-    blocking = [failure for failure in found.failures if not failure.what.startswith(("running info", "members of"))]
+    blocking = [failure for failure in found.failures if not is_about_members(failure)]
     effects = tuple(Consequence(concern.code, concern.text) for concern in concerns)
     return found, replace(request, effects=effects, failures=tuple(blocking))
 
