@@ -51,12 +51,14 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
         for failure in await find_duplicates(client)
     ]  # fmt: skip
     findings += _versions(brokers)
-    found = await asyncio.gather(
-        *(_rights(client, server, is_signed=is_signed) for server in answering),
-        *(_tls(client, server, tls_verify) for server in servers if server.probe.rtt_ms is not None),
-        *(_clock(client, server) for server in answering),
+    found, held = await asyncio.gather(
+        asyncio.gather(
+            *(_rights(client, server, is_signed=is_signed) for server in answering),
+            *(_tls(client, server, tls_verify) for server in servers if server.probe.rtt_ms is not None),
+            *(_clock(client, server) for server in answering),
+        ),
+        asyncio.gather(*(_held_back(client, server) for server in answering if server.broker_id == MASTER_ID)),
     )
-    held = await asyncio.gather(*(_held_back(client, server) for server in answering if server.broker_id == MASTER_ID))
     return [*findings, *_identities(answering), *found, *(each for results in held for each in results)]
 
 

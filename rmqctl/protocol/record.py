@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rmqctl.errors import RemoteProtocolError
 
 from .flags import MessageFlag
-from .message import MAGIC_V1, MAGIC_V2
+from .message import MAGIC_V1, MAGIC_V2, StoredMessage
 
 # size, magic, body CRC, queue id, flag, queue offset, commit log offset, sys flag, born time
 _HEAD = struct.Struct(">iiiiiqqiq")
@@ -66,6 +66,24 @@ def encode_record(
         store_host[0], _PORT_AND_TIMES.pack(store_host[1], reconsume_times, prepared_transaction_offset, len(body)),
         body, topic_length, topic, _SHORT.pack(len(properties)), properties,
     ))  # fmt: skip
+
+
+def copy_record(message: StoredMessage, *, topic: bytes, properties: bytes, **changes: int) -> bytes:
+    """Return the record of a stored message with another topic and other properties.
+
+    `changes` are numbers by the names of encode_record(). Raises as encode_record() does.
+    """
+    numbers = {
+        "queue_id": message.queue_id, "queue_offset": message.queue_offset,
+        "commit_log_offset": message.commit_log_offset, "flag": message.flag, "sys_flag": message.sys_flag,
+        "born_at_ms": message.born_at_ms, "stored_at_ms": message.stored_at_ms,
+        "reconsume_times": message.reconsume_times,
+        "prepared_transaction_offset": message.prepared_transaction_offset, **changes,
+    }  # fmt: skip
+    return encode_record(
+        topic=topic, born_host=message.born_address, store_host=message.store_address, body=message.stored_body,
+        properties=properties, **numbers,
+    )  # fmt: skip
 
 
 def record_size(topic: int, body: int, properties: int, born_host: int = 4, store_host: int = 4) -> int:

@@ -64,7 +64,7 @@ def test_what_is_committed_comes_once_and_what_is_rolled_back_never(brokers: Rea
     java.stop("orders")
 
 
-def test_what_nobody_ends_is_checked_as_often_as_the_broker_wants_and_then_given_up(brokers: Reachable) -> None:
+def test_what_stays_open_is_checked_as_often_as_the_broker_wants_and_then_given_up(brokers: Reachable) -> None:
     java = brokers.java
     brokers.create_topic("Open")
     java.transact("open", "OpenProducers", "Open", 2, local="unknown", check="unknown", prefix="open")

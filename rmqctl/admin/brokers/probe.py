@@ -140,6 +140,12 @@ async def fetch_bad_reads(client: Client, address: str) -> FailedReads:
     return FailedReads(refused, failed, len(reads))
 
 
+async def fetch_earliest_now_ms(client: Client, address: str) -> int | None:
+    """Return a lower bound of a broker's time, epoch ms, None when it does not report it. Raises as measure_clock()."""
+    skew = await measure_clock(client, address)
+    return None if skew is None else client.clock.now_ms() + skew.low_ms
+
+
 async def measure_clock(client: Client, address: str) -> SkewBounds | None:
     """Return how far a broker's clock is from ours, None when the broker does not report it.
 

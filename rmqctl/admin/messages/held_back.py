@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing
 
 from msgspec import Struct
 
-from rmqctl.admin.brokers.cluster import settings_once
-from rmqctl.admin.brokers.probe import measure_clock
+from rmqctl.admin.brokers.probe import fetch_earliest_now_ms
 from rmqctl.admin.brokers.rules.runtime_table import BrokerRuntime, read_runtime
 from rmqctl.admin.topics.stats import fetch_queue_offsets
 from rmqctl.client.core import Client
-from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import RemoteProtocolError
-from rmqctl.model.names import DELAY_TOPIC, GIVEN_UP_TOPIC, HALF_TOPICS, TIMER_TOPIC, TRANSACTION_CHECKER
+from rmqctl.model.names import DELAY_TOPIC, GIVEN_UP_TOPIC, HALF_TOPICS, TIMER_TOPIC
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
 from rmqctl.protocol import bodies, headers
@@ -25,12 +23,12 @@ from rmqctl.rules.message_wait import (
     LateLevel,
     OpenHalf,
     OpenHalves,
-    parse_delay_levels,
     read_transaction,
     read_wait,
 )
 
 from .pull import fetch_one, pull_queue
+from .wait_lookup import fetch_checked_offset, fetch_delays_ms
 
 # Half messages are sampled: so many from each of so many places.
 _SLICE, _SLICES = 16, 8
@@ -71,10 +69,9 @@ async def fetch_held_back(client: Client, broker: BrokerData) -> HeldBack:
     levels = {level: span for level, span in ends.items() if span[0] < span[1]}
     if not (levels or runtime.timer_read_behind_s or runtime.timer_offset_behind or spans.count):
         return HeldBack()
-    skew = await measure_clock(client, address)
-    if skew is None:
+    now_ms = await fetch_earliest_now_ms(client, address)
+    if now_ms is None:
         raise RemoteProtocolError(f"{address} does not report its time.")
-    now_ms = client.clock.now_ms() + skew.low_ms
     late, timers_ms, halves = await asyncio.gather(
         _fetch_late_levels(client, broker, address, levels, now_ms),
         _fetch_timers_overdue_ms(client, address, broker.broker_name, runtime, now_ms),
@@ -89,25 +86,22 @@ async def _fetch_runtime(client: Client, address: str) -> BrokerRuntime:
 
 
 async def _fetch_spans(client: Client, broker: BrokerData, address: str) -> _Spans:
-    halves = MessageQueue(HALF_TOPICS[0], broker.broker_name, 0)
-    end, given_up_end, stored = await asyncio.gather(
-        _max_offset(client, address, halves.topic),
+    end, given_up_end, checked_offset = await asyncio.gather(
+        _max_offset(client, address, HALF_TOPICS[0]),
         _max_offset(client, address, GIVEN_UP_TOPIC),
-        fetch_stored_offsets(client, broker, TRANSACTION_CHECKER, [halves]),
+        fetch_checked_offset(client, broker),
     )
     given_up_first = 0
     if given_up_end:
         answer = await client.ask(address, headers.get_min_offset(GIVEN_UP_TOPIC, 0))
         given_up_first = headers.int_field(answer, "offset")
-    return _Spans(min(end, stored.get(halves) or 0), end, min(given_up_end, given_up_first), given_up_end)
+    return _Spans(min(end, checked_offset), end, min(given_up_end, given_up_first), given_up_end)
 
 
 async def _fetch_late_levels(
     client: Client, broker: BrokerData, address: str, levels: Mapping[int, tuple[int, int]], now_ms: int
 ) -> tuple[LateLevel, ...]:
-    delays_ms: Sequence[int] = ()
-    if levels:
-        delays_ms = parse_delay_levels((await settings_once(client, broker)).get("messageDelayLevel", ""))
+    delays_ms = await fetch_delays_ms(client, broker) if levels else []
 
     async def overdue_ms(level: int) -> int:
         queue = MessageQueue(DELAY_TOPIC, broker.broker_name, level - 1)

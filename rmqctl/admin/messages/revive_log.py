@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from rmqctl.admin.brokers.probe import measure_clock
+from rmqctl.admin.brokers.probe import fetch_earliest_now_ms
 from rmqctl.admin.results import all_or_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
@@ -48,8 +48,8 @@ async def fetch_unrevived(client: Client, broker: BrokerData) -> UnrevivedRecord
     }
     if not behind:
         return UnrevivedRecords()
-    skew = await measure_clock(client, answer.address)
-    now_ms = client.clock.now_ms() + (0 if skew is None else skew.low_ms)
+    told_ms = await fetch_earliest_now_ms(client, answer.address)
+    now_ms = client.clock.now_ms() if told_ms is None else told_ms
 
     async def span(mq: MessageQueue) -> tuple[int, int | None]:
         """Return how many records of a queue are not processed, and when the oldest redelivery was due."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import settings_once
-from rmqctl.admin.brokers.probe import measure_clock
+from rmqctl.admin.brokers.probe import fetch_earliest_now_ms
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_stored_offsets
@@ -65,29 +66,32 @@ async def find_indexed_or_waiting(
     if indexed.found or not brokers or route.topic in _WAITING_TOPICS:
         return indexed
     for_topic = replace(wanted, properties=(*wanted.properties, (REAL_TOPIC, route.topic)))
-    elsewhere = replace(route, brokers=tuple(brokers.values()))
 
-    async def search(topics: Sequence[str]) -> list[IndexedMessages]:
-        searches = [find_indexed(client, replace(elsewhere, topic=each), for_topic, limit=limit) for each in topics]
+    async def search(topics: Sequence[str], names: Iterable[str]) -> list[IndexedMessages]:
+        there = replace(route, brokers=tuple(brokers[name] for name in names))
+        searches = [find_indexed(client, replace(there, topic=each), for_topic, limit=limit) for each in topics]
         return list(await asyncio.gather(*searches))
 
-    pages = await search(_WAITING_TOPICS)
-    waiting = _latest(each for page in pages for each in page.found)[-(limit or 0) :]
+    def latest() -> list[FoundMessage]:
+        return _latest(each for page in pages for each in page.found)[-(limit or 0) :]
+
+    pages = await search(_WAITING_TOPICS, brokers)
     places: dict[str, set[str]] = {}
-    for each in waiting:
+    for each in latest():
         places.setdefault(each.mq.broker_name, set()).add(each.mq.topic)
     answers = await asyncio.gather(*(_fetch_progress(client, brokers[name], topics) for name, topics in places.items()))
     progress = dict(zip(places, answers, strict=True))
-    described = tuple(_described(each, progress[each.mq.broker_name]) for each in waiting)
+    described = _described(latest(), progress)
     if any(map(_may_have_come, described)):
         # Meanwhile, it may have been stored in its topic, or as a half message once more.
-        again, *more = await asyncio.gather(find_indexed(client, route, wanted, limit=limit), search(_HALVES))
+        again, halves = await asyncio.gather(
+            find_indexed(client, route, wanted, limit=limit), search(_HALVES, progress)
+        )
         if again.found:
             return again
         indexed = replace(indexed, failures=_merged((*indexed.failures, *again.failures)))
-        pages += more[0]
-        waiting = _latest(each for page in pages for each in page.found if each.mq.broker_name in progress)
-        described = tuple(_described(each, progress[each.mq.broker_name]) for each in waiting[-(limit or 0) :])
+        pages += halves
+        described = _described(latest(), progress)
     failures = {failure.broker_name: failure for page in pages for failure in page.failures}
     refused = {name for name, failure in failures.items() if isinstance(failure.error, NotAuthorisedError)}
     return IndexedMessages(
@@ -161,31 +165,35 @@ def _properties(found: FoundMessage) -> Mapping[str, str]:
         return {}
 
 
+async def fetch_delays_ms(client: Client, broker: BrokerData) -> list[int]:
+    """Return the delay of each of a broker's levels, in ms, starting with level 1. Raises as settings_once()."""
+    return parse_delay_levels((await settings_once(client, broker)).get("messageDelayLevel", ""))
+
+
+async def fetch_checked_offset(client: Client, broker: BrokerData) -> int:
+    """Return the offset up to which a broker has checked half messages. Raises as fetch_stored_offsets()."""
+    halves = MessageQueue(HALF_TOPICS[0], broker.broker_name, 0)
+    return (await fetch_stored_offsets(client, broker, TRANSACTION_CHECKER, [halves])).get(halves) or 0
+
+
 async def _fetch_progress(client: Client, broker: BrokerData, topics: set[str]) -> _Progress:
     """Ask a broker for what is needed to describe the messages that wait in these topics."""
 
-    async def delays_ms() -> Sequence[int]:
-        return parse_delay_levels((await settings_once(client, broker)).get("messageDelayLevel", ""))
-
     async def now_ms() -> int | str:
-        skew = await measure_clock(client, broker.master_address or broker.broker_name)
-        return "NOT_REPORTED" if skew is None else client.clock.now_ms() + skew.low_ms
+        told_ms = await fetch_earliest_now_ms(client, broker.master_address or broker.broker_name)
+        return "NOT_REPORTED" if told_ms is None else told_ms
 
     async def delivered_offsets() -> Mapping[int, int]:
         answer = await client.ask_broker(broker, headers.get_all_delay_offsets())
         return bodies.decode_delay_offsets(answer.command.body)
 
-    async def checked_offset() -> int:
-        halves = MessageQueue(HALF_TOPICS[0], broker.broker_name, 0)
-        return (await fetch_stored_offsets(client, broker, TRANSACTION_CHECKER, [halves])).get(halves) or 0
-
     calls: dict[str, Callable[[], Awaitable[object]]] = {}
     if DELAY_TOPIC in topics:
-        calls |= {"delays_ms": delays_ms, "delivered_offsets": delivered_offsets}
+        calls |= {"delays_ms": partial(fetch_delays_ms, client, broker), "delivered_offsets": delivered_offsets}
     if topics & {DELAY_TOPIC, TIMER_TOPIC}:
         calls["now_ms"] = now_ms
     if HALF_TOPICS[0] in topics:
-        calls["checked_offset"] = checked_offset
+        calls["checked_offset"] = partial(fetch_checked_offset, client, broker)
     answers = await ask_all(calls, lambda name: calls[name]())
     values = {**answers.ok, **{name: error.name for name, error in answers.failed.items()}}
     if broker.broker_name in client.silent_masters:
@@ -195,7 +203,11 @@ async def _fetch_progress(client: Client, broker: BrokerData, topics: set[str]) 
     return _Progress(**{**unasked, **values})  # type: ignore[arg-type]
 
 
-def _described(found: FoundMessage, progress: _Progress) -> FoundMessage:
+def _described(found: Iterable[FoundMessage], progress: Mapping[str, _Progress]) -> tuple[FoundMessage, ...]:
+    return tuple(_describe(each, progress[each.mq.broker_name]) for each in found)
+
+
+def _describe(found: FoundMessage, progress: _Progress) -> FoundMessage:
     mq, properties, queue_offset = found.mq, _properties(found), found.queue_offset
     if mq.topic in _HALVES:
         return replace(found, transaction=read_transaction(mq.topic, queue_offset, properties, progress.checked_offset))

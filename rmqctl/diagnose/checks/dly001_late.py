@@ -23,16 +23,12 @@ def late(facts: GroupFacts) -> Iterator[Symptom]:
     """Check how long the next message of each delay level is overdue, and how late the timers are."""
     for name, held in facts.held_back.items():
         if words := held.late_words():
+            evidence = [Evidence(f"overdueMs[{each.level}]", each.overdue_ms, name) for each in held.late_levels]
+            if held.timers_overdue_ms:
+                evidence.append(Evidence("timersOverdueMs", held.timers_overdue_ms, name))
             yield Symptom(
                 f"{name} is late with delayed messages: {listed(words)}.",
-                (
-                    *(Evidence(f"overdueMs[{each.level}]", each.overdue_ms, name) for each in held.late_levels),
-                    *(
-                        []
-                        if not held.timers_overdue_ms
-                        else [Evidence("timersOverdueMs", held.timers_overdue_ms, name)]
-                    ),
-                ),
+                tuple(evidence),
                 command("doctor", "--where", "check=delays"),
                 key=name,
             )

@@ -32,9 +32,10 @@ def open_halves(facts: GroupFacts) -> Iterator[Symptom]:
             continue
         count = len(halves.checked)
         groups = sorted({each.producer_group or "-" for each in halves.checked})
+        meant_for = sorted({each.topic for each in halves.checked})
         yield Symptom(
-            f"At least {counted(count, 'half message')} of {oldest.topic} at {name} {agreeing(count, 'is')} open, of "
-            f"{listed(groups)}; the oldest was prepared {short_duration(oldest.age_ms)} ago and checked "
+            f"At least {counted(count, 'half message')} of {listed(meant_for)} at {name} {agreeing(count, 'is')} open, "
+            f"of {listed(groups)}; the oldest was prepared {short_duration(oldest.age_ms)} ago and checked "
             f"{counted(oldest.check_count, 'time')}.",
             (
                 Evidence("openCount", count, name),
@@ -42,6 +43,6 @@ def open_halves(facts: GroupFacts) -> Iterator[Symptom]:
                 Evidence("producerGroups", groups, name),
             ),
             command("doctor", "--where", "check=transactions"),
-            topic=oldest.topic,
-            key=f"{name} {oldest.topic}",
+            topic=meant_for[0] if len(meant_for) == 1 else None,
+            key=name,
         )

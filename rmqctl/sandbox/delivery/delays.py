@@ -20,7 +20,7 @@ from rmqctl.sandbox.request import FailureError, RefusalError
 from rmqctl.sandbox.storage.record_scan import ScannedRecord
 from rmqctl.sandbox.storage.recovery import CodeOf
 from rmqctl.sandbox.storage.state import StateStore
-from rmqctl.sandbox.storage.store import MessageStore, NewMessage
+from rmqctl.sandbox.storage.store import MessageStore, NewMessage, copy_of
 from rmqctl.sandbox.topics.table import HALF_TOPIC, SCHEDULE_TOPIC
 
 logger = logging.getLogger("rmqctl.sandbox")
@@ -220,9 +220,7 @@ def due_times(levels: str) -> CodeOf:
 
 def released(waiting: StoredMessage) -> NewMessage:
     """Return the message as it is stored when it is due: under its own topic, with all its properties."""
-    properties = waiting.properties
-    return NewMessage(
-        topic=properties.get(REAL_TOPIC, ""), queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
-        body=waiting.stored_body, properties=properties, flag=waiting.flag, sys_flag=waiting.sys_flag,
-        born_at_ms=waiting.born_at_ms, born_host=waiting.born_address, reconsume_times=waiting.reconsume_times,
-    )  # fmt: skip
+    message = copy_of(waiting, waiting.properties)
+    message.topic = message.properties.get(REAL_TOPIC, "")
+    message.queue_id = int(message.properties.get(REAL_QUEUE_ID, "0"))
+    return message

@@ -20,7 +20,9 @@ SYSTEM_GROUPS = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER",
 )  # fmt: skip
-_SYSTEM_GROUPS_5 = ("CID_RMQ_SYS_TRANS",)
+# The broker's own consumer of half messages, whose offsets show how far it has checked them.
+CHECKER = "CID_RMQ_SYS_TRANS"
+_SYSTEM_GROUPS_5 = (CHECKER,)
 # MixAll.CID_RMQ_SYS_PREFIX: groups that are always created on first use.
 _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 

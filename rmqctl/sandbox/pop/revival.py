@@ -16,7 +16,7 @@ from rmqctl.sandbox.groups.offsets import OffsetTable
 from rmqctl.sandbox.groups.table import GroupTable
 from rmqctl.sandbox.request import RefusalError
 from rmqctl.sandbox.settings import ServerSettings
-from rmqctl.sandbox.storage.store import MessageStore, NewMessage
+from rmqctl.sandbox.storage.store import MessageStore, NewMessage, copy_of
 from rmqctl.sandbox.topics.table import TopicTable
 
 from .check_points import CheckPoint, CheckPoints
@@ -125,8 +125,7 @@ def revived(message: StoredMessage, topic: str, point: CheckPoint, store_host: H
     if message.reconsume_times == 0 or FIRST_POP_TIME not in properties:
         properties[FIRST_POP_TIME] = str(point.pop_time_ms)
     properties[ORIGIN_GROUP] = point.group
-    return NewMessage(
-        topic=topic, queue_id=0, body=message.stored_body, properties=properties, flag=message.flag,
-        sys_flag=message.sys_flag, born_at_ms=message.born_at_ms, born_host=store_host,
-        reconsume_times=message.reconsume_times + 1,
-    )  # fmt: skip
+    copy = copy_of(message, properties)
+    copy.topic, copy.queue_id, copy.born_host = topic, 0, store_host
+    copy.reconsume_times += 1
+    return copy

@@ -44,6 +44,15 @@ class NewMessage(Struct):
     text: bytes | None = None
 
 
+def copy_of(message: StoredMessage, properties: dict[str, str]) -> NewMessage:
+    """Return a stored message to store once more, with these properties."""
+    return NewMessage(
+        topic=message.topic, queue_id=message.queue_id, body=message.stored_body, properties=properties,
+        flag=message.flag, sys_flag=message.sys_flag, born_at_ms=message.born_at_ms, born_host=message.born_address,
+        reconsume_times=message.reconsume_times,
+    )  # fmt: skip
+
+
 class PutMessageResult(Struct, frozen=True):
     """Where a message was stored; `is_flushed` is false when a synchronous flush failed."""
 

@@ -14,14 +14,15 @@ from rmqctl.protocol.flags import CommandFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.message_id import encode_offset_id
 from rmqctl.protocol.properties import UNIQ_KEY, encode_properties
-from rmqctl.protocol.record import encode_record
+from rmqctl.protocol.record import copy_record
 from rmqctl.rules.message_wait import REAL_QUEUE_ID, REAL_TOPIC
 from rmqctl.sandbox.groups.offsets import OffsetTable
+from rmqctl.sandbox.groups.table import CHECKER
 from rmqctl.sandbox.settings import ServerSettings
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage, PutMessageResult
 from rmqctl.sandbox.topics.table import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 
-from .half_messages import CHECKER, again, ended_offsets
+from .half_messages import again, ended_offsets
 
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 _PREPARED_AT = "TRAN_PREPARED_QUEUE_OFFSET"
@@ -168,12 +169,9 @@ def question(
     }  # fmt: skip
     if is_5:
         fields |= {"topic": half.topic, "bname": broker}
-    record = encode_record(
-        topic=properties.get(REAL_TOPIC, "").encode(), queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
-        queue_offset=place.queue_offset, commit_log_offset=place.commit_log_offset, flag=half.flag,
-        sys_flag=half.sys_flag, born_at_ms=half.born_at_ms, born_host=half.born_address,
-        stored_at_ms=half.stored_at_ms, store_host=half.store_address, reconsume_times=half.reconsume_times,
-        prepared_transaction_offset=half.prepared_transaction_offset, body=half.stored_body,
+    record = copy_record(
+        half, topic=properties.get(REAL_TOPIC, "").encode(), queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
+        queue_offset=place.queue_offset, commit_log_offset=place.commit_log_offset,
         properties=encode_properties({**properties, _WAIT: "false"}).encode(),
     )  # fmt: skip
     return Command(RequestCode.CHECK_TRANSACTION_STATE, fields, record, flag=CommandFlag.ONEWAY)

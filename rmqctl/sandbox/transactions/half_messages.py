@@ -18,11 +18,9 @@ from rmqctl.rules.message_wait import REAL_QUEUE_ID, REAL_TOPIC
 from rmqctl.sandbox.delivery.delays import delay_level, set_aside
 from rmqctl.sandbox.delivery.unique_keys import new_unique_key
 from rmqctl.sandbox.settings import ServerSettings
-from rmqctl.sandbox.storage.store import NewMessage, PutMessageResult
+from rmqctl.sandbox.storage.store import NewMessage, PutMessageResult, copy_of
 from rmqctl.sandbox.topics.table import HALF_TOPIC, OP_TOPIC
 
-# The consumer group whose offsets show how far a broker has checked.
-CHECKER = "CID_RMQ_SYS_TRANS"
 # The producer group that prepared a message (MessageConst.PROPERTY_PRODUCER_GROUP).
 PRODUCER_GROUP = "PGROUP"
 _TRANSACTION_ID = "__transactionId__"
@@ -50,7 +48,7 @@ class HalfMessages:
         self._store_host = store_host
         self._is_5 = is_5
         # 5.x: offsets that are not stored yet; a restart forgets them, and checks these messages again.
-        self._ended: list[int] = []
+        self._ended = ""
         self._written_at_ms: int | None = None
         self._timer: Timer | None = None
 
@@ -70,11 +68,11 @@ class HalfMessages:
             return
         if self._written_at_ms is None:
             self._written_at_ms = self._now_ms()
-        self._ended.append(half.queue_offset)
+        self._ended += f"{half.queue_offset},"
         if self._timer is None:
             due_ms = self._written_at_ms + self._settings.number("transactionOpBatchInterval")
             self._timer = self._clock.call_later(max(0, due_ms - self._now_ms()) / 1000, self._flush)
-        if sum(len(f"{offset},") for offset in self._ended) > self._settings.number("transactionOpMsgMaxSize"):
+        if len(self._ended) > self._settings.number("transactionOpMsgMaxSize"):
             self._flush()
 
     def stop(self) -> None:
@@ -85,9 +83,9 @@ class HalfMessages:
 
     def _flush(self) -> None:
         self.stop()
-        ended, self._ended = self._ended, []
+        ended, self._ended = self._ended, ""
         self._written_at_ms = self._now_ms()
-        self._write("".join(f"{offset}," for offset in ended))
+        self._write(ended)
 
     def _write(self, offsets: str) -> None:
         now_ms, host = self._now_ms(), self._store_host()
@@ -118,17 +116,15 @@ def committed(half: StoredMessage, *, is_5: bool) -> NewMessage:
     for name, is_kept in ((TRAN_MSG, True), (REAL_TOPIC, not is_5), (REAL_QUEUE_ID, not is_5)):
         if is_delayed or not is_kept:
             properties.pop(name, None)
-    return NewMessage(
-        topic=topic, queue_id=queue_id, body=half.stored_body, properties=properties, flag=half.flag,
-        sys_flag=half.sys_flag & ~MessageFlag.TRANSACTION_ROLLED_BACK | MessageFlag.TRANSACTION_COMMITTED,
-        born_at_ms=half.born_at_ms, born_host=half.born_address, reconsume_times=half.reconsume_times,
-        prepared_transaction_offset=half.commit_log_offset,
-    )  # fmt: skip
+    message = copy_of(half, properties)
+    message.topic, message.queue_id = topic, queue_id
+    message.sys_flag = half.sys_flag & ~MessageFlag.TRANSACTION_ROLLED_BACK | MessageFlag.TRANSACTION_COMMITTED
+    message.prepared_transaction_offset = half.commit_log_offset
+    return message
 
 
 def again(half: StoredMessage, properties: dict[str, str], topic: str = HALF_TOPIC) -> NewMessage:
     """Return a half message to store once more (toMessageExtBrokerInner)."""
-    return NewMessage(
-        topic=topic, queue_id=0, body=half.stored_body, properties=properties, flag=half.flag, sys_flag=half.sys_flag,
-        born_at_ms=half.born_at_ms, born_host=half.born_address, reconsume_times=half.reconsume_times,
-    )  # fmt: skip
+    message = copy_of(half, properties)
+    message.topic, message.queue_id = topic, 0
+    return message

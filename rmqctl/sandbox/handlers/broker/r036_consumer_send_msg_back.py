@@ -12,7 +12,7 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.delivery.delays import DELAY
 from rmqctl.sandbox.request import RefusalError, Request, ok
-from rmqctl.sandbox.storage.store import NewMessage
+from rmqctl.sandbox.storage.store import NewMessage, copy_of
 from rmqctl.sandbox.topics.table import UNIT_SUBSCRIBED, dlq_topic, retry_topic
 
 from .send_checks import SENDS_MAX_TIMES, broker_forbidden, find_group, int32
@@ -77,8 +77,7 @@ def _copy(old: StoredMessage, topic: str, queue_id: int) -> NewMessage:
     properties.setdefault(_RETRY_TOPIC, old.topic)
     properties.setdefault(_ORIGIN_MESSAGE_ID, old.offset_id)
     properties[_WAIT] = "false"
-    return NewMessage(
-        topic=topic, queue_id=queue_id, body=old.stored_body, properties=properties, flag=old.flag,
-        sys_flag=old.sys_flag, born_at_ms=old.born_at_ms, born_host=old.born_address,
-        reconsume_times=old.reconsume_times + 1,
-    )  # fmt: skip
+    message = copy_of(old, properties)
+    message.topic, message.queue_id = topic, queue_id
+    message.reconsume_times += 1
+    return message

@@ -8,7 +8,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.protocol.properties import encode_properties
-from rmqctl.protocol.record import encode_record
+from rmqctl.protocol.record import copy_record
 from rmqctl.rules.pop_handles import ORDERLY_REVIVE_QUEUE, POP_CK, Handle, OffsetInfo
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.pop.orders import OrderInfo
@@ -208,11 +208,5 @@ class _Pop:
 
 def _with_handle(message: StoredMessage, topic: str, handle: str) -> bytes:
     """Return a message's record under another topic, with its handle unless it already has one."""
-    return encode_record(
-        topic=topic.encode(), queue_id=message.queue_id, queue_offset=message.queue_offset,
-        commit_log_offset=message.commit_log_offset, flag=message.flag, sys_flag=message.sys_flag,
-        born_at_ms=message.born_at_ms, born_host=message.born_address, stored_at_ms=message.stored_at_ms,
-        store_host=message.store_address, reconsume_times=message.reconsume_times,
-        prepared_transaction_offset=message.prepared_transaction_offset, body=message.stored_body,
-        properties=encode_properties({POP_CK: handle, **message.properties}).encode(),
-    )  # fmt: skip
+    properties = encode_properties({POP_CK: handle, **message.properties}).encode()
+    return copy_record(message, topic=topic.encode(), properties=properties)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
-
-from msgspec.structs import replace
 
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
@@ -30,39 +29,39 @@ async def handle(broker: Broker, request: Request) -> Command:
     """Push the reply to the producer, wait for its answer, and store the reply either way."""
     region = region_fields(broker)
     fields = read_fields(request, broker.profile)
+    properties, text = split_properties(fields.properties), fields.properties.encode()
     if broker.profile.is_5:
-        properties = {**split_properties(fields.properties), **region}
-        fields = replace(fields, properties=join_properties(properties, broker.profile).decode())
+        properties |= region
+        text = join_properties(properties, broker.profile)
     try:
         queue_id = choose_queue(fields, find_topic(broker, fields))
     except FailureError:
         raise
     except RefusalError as refusal:
         raise RefusalError(refusal.code, refusal.remark, **region) from None
-    failure = await _push(broker, request, fields)
+    failure = await _push(broker, request, fields, properties)
     places: dict[str, Any] = {} if failure else {"msgId": "0", "queueId": queue_id, "queueOffset": 0}
     if broker.settings.flag("storeReplyMessageEnable"):
-        places |= _store(broker, fields, queue_id)
+        places |= _store(broker, fields, queue_id, properties, text)
     code = ResponseCode.SYSTEM_ERROR if failure else ResponseCode.SUCCESS
     return answer(code, failure, **places, **region)
 
 
-async def _push(broker: Broker, request: Request, fields: SendFields) -> str | None:
+async def _push(broker: Broker, request: Request, fields: SendFields, properties: Mapping[str, str]) -> str | None:
     """Return why the producer did not get the reply, None when it did."""
-    properties = split_properties(fields.properties)
     client_id = properties.get(_REPLY_TO)
     if client_id is None:
         return f"reply message properties[{_REPLY_TO}] is null"
     channel = broker.producers.find(client_id)
     if channel is None:
         return f"push reply message fail, channel of <{client_id}> not found."
-    properties[_PUSHED_AT_MS] = str(broker.now_ms())
+    pushed = {**properties, _PUSHED_AT_MS: str(broker.now_ms())}
     header = {
         "bornHost": request.channel.address, "storeHost": broker.address, "storeTimestamp": broker.now_ms(),
         "producerGroup": fields.producer_group, "topic": fields.topic, "defaultTopic": fields.default_topic,
         "defaultTopicQueueNums": fields.default_queue_count, "queueId": fields.queue_id, "sysFlag": fields.sys_flag,
         "bornTimestamp": fields.born_at_ms, "flag": fields.flag, "reconsumeTimes": fields.reconsume_times,
-        "unitMode": fields.is_unit, "properties": join_properties(properties, broker.profile).decode(),
+        "unitMode": fields.is_unit, "properties": join_properties(pushed, broker.profile).decode(),
     }  # fmt: skip
     texts = {name: java_text(value) for name, value in header.items() if value is not None}
     push = Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, texts, fields.body)
@@ -72,12 +71,13 @@ async def _push(broker: Broker, request: Request, fields: SendFields) -> str | N
     return None
 
 
-def _store(broker: Broker, fields: SendFields, queue_id: int) -> dict[str, Any]:
+def _store(
+    broker: Broker, fields: SendFields, queue_id: int, properties: dict[str, str], text: bytes
+) -> dict[str, Any]:
     """Store the reply and return its place; nothing for a reply that cannot be stored."""
     message = NewMessage(
-        topic=fields.topic, queue_id=queue_id, body=fields.body, properties=split_properties(fields.properties),
-        flag=fields.flag, born_at_ms=fields.born_at_ms, born_host=fields.born_host,
-        reconsume_times=fields.reconsume_times, text=fields.properties.encode(),
+        topic=fields.topic, queue_id=queue_id, body=fields.body, properties=properties, flag=fields.flag,
+        born_at_ms=fields.born_at_ms, born_host=fields.born_host, reconsume_times=fields.reconsume_times, text=text,
     )  # fmt: skip
     try:
         placed = broker.put(message)
