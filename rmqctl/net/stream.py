@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
@@ -27,6 +28,9 @@ _NEXT_ADDRESS_S = 0.25
 # How long unsent data may hold up a close: a peer that does not read would hold it up for ever. The TLS shutdown is
 # shorter.
 _CLOSE_S = 1.0
+
+# The buffer that all streams of an event loop read into. 256 KiB for each idle connection would be a gigabyte for 4096.
+_buffers: WeakKeyDictionary[asyncio.AbstractEventLoop, memoryview] = WeakKeyDictionary()
 
 
 class Stream(Protocol):
@@ -54,7 +58,7 @@ class Stream(Protocol):
 class SocketStream(asyncio.BufferedProtocol):
     """A TCP connection, made by `loop.create_connection`.
 
-    It reads into its own buffer: asyncio's streams allocate 256 KiB for each read, which costs more than all further
+    It reads into a buffer: asyncio's streams allocate 256 KiB for each read, which costs more than all further
     processing of the data.
     """
 
@@ -62,7 +66,10 @@ class SocketStream(asyncio.BufferedProtocol):
         self.peer = peer
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
-        self._memory = memoryview(bytearray(_READ_BYTES))
+        if self._loop not in _buffers:
+            _buffers[self._loop] = memoryview(bytearray(_READ_BYTES))
+        # asyncio reads into it and calls buffer_updated() in one step, so all streams can share it.
+        self._memory = _buffers[self._loop]
         # Data that was read and is not yet received.
         self._chunks: list[bytes] = []
         self._unread_bytes = 0

@@ -75,9 +75,7 @@ class Broker:
         self.is_running = False
         # One stop or start at a time: two concurrent restarts would leave a port open.
         self._changing = asyncio.Lock()
-        # Settings changed by requests are kept, as in the broker's configuration file.
-        own = {"brokerClusterName": cluster, "brokerName": name, "brokerId": "0", **settings, **state.load("settings")}
-        self.settings = broker_settings(profile, own, self.now_ms)
+        self.settings = broker_settings(profile, settings, self.now_ms)
         self._name_server = name_server
         self._handlers = handlers
         self._host = ""
@@ -140,16 +138,18 @@ class Broker:
             Periodic(self.clock, _MEMBER_SCAN_S, self._close_expired),
             Periodic(self.clock, _CLEAN_S, lambda: self._try(self.clean, "old messages are kept for now")),
             Periodic(
-                self.clock,
-                lambda: self.settings.number("transactionCheckInterval") / 1000,
+                self.clock, self._seconds("transactionCheckInterval"),
                 lambda: self._try(self._half_checks.run, "half messages are checked later"),
             ),
-            Periodic(self.clock, self.settings.number("registerNameServerPeriod") / 1000, self.register),
+            Periodic(self.clock, self._seconds("registerNameServerPeriod")(), self.register),
             Periodic(self.clock, SAMPLE_S, self.stats.sample),
             Periodic(self.clock, SAMPLE_S, lambda: self.daily_totals.note(self.stats, self.cluster)),
-            Periodic(self.clock, self.settings.number("flushIntervalCommitLog") / 1000, self.store.flush_behind),
-            Periodic(self.clock, self.settings.number("flushConsumerOffsetInterval") / 1000, self.state.flush_behind),
-        ]
+            Periodic(self.clock, self._seconds("flushIntervalCommitLog"), self.store.flush_behind),
+            Periodic(self.clock, self._seconds("flushConsumerOffsetInterval")(), self.state.flush_behind),
+        ]  # fmt: skip
+
+    def _seconds(self, name: str) -> Callable[[], float]:
+        return lambda: self.settings.number(name) / 1000
 
     async def stop(self) -> None:
         """Stop the broker: close the connections of clients and unregister from the name server."""

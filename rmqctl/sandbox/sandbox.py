@@ -25,6 +25,7 @@ from .name_server import NameServer
 from .profile import find_profile
 from .request import RefusalError
 from .server import Server
+from .settings import LIKE_DEFAULT, check_settings
 
 if TYPE_CHECKING:
     from rmqctl.sandbox.storage.data_folder import DataFolder
@@ -64,7 +65,8 @@ class Sandbox:
 
     `addr` is the name server's host:port, `brokers` are the brokers by name (broker-a, broker-b ...), `faults` are the
     faults to inject. Time is the machine's, plus what `advance()` skips; a VirtualClock moves only with `advance()`.
-    `settings` apply to all brokers, under RocketMQ's names.
+    `settings` apply to all brokers, under RocketMQ's names; those that the sandbox does not obey are refused. With
+    `like_default`, brokers are set as real ones without a configuration: SQL92 filters are off.
 
     Everything is in memory, up to `capacity_bytes` per broker. With `dir`, a folder, everything that clients know to be
     stored survives the end of the process; storage/data_folder.py documents what is written when. A stopped sandbox
@@ -73,18 +75,19 @@ class Sandbox:
 
     def __init__(
         self, *, brokers: int = 1, queues: int = 8, plays: str = "5.4.0", port: int = 0, listen: str = LOOPBACK,
-        clock: Clock | None = None, settings: Mapping[str, str] | None = None,
+        clock: Clock | None = None, settings: Mapping[str, str] | None = None, like_default: bool = False,
         capacity_bytes: int | None = None, dir: str | Path | None = None,  # noqa: A002 - as the option is called
     ) -> None:  # fmt: skip
         check_counts(brokers=brokers, queues=queues)
         self.profile = find_profile(plays)
+        check_settings(self.profile, settings or {})
         self.clock: Clock = clock or JumpClock()
         self.faults = Faults()
         self.name_server = NameServer(self.clock, self.profile, self.faults, load(NAME_SERVER, self.profile))
         self._one_jump = asyncio.Lock()
         self._port = port
         self._listen = listen
-        own = {"defaultTopicQueueNums": str(queues), **(settings or {})}
+        defaults = {"defaultTopicQueueNums": str(queues), **(LIKE_DEFAULT if like_default else {})}
         self.brokers: dict[str, Broker] = {}
         # Clients that scenarios added; they leave when the sandbox stops.
         self.guests: list[Guest] = []
@@ -95,20 +98,25 @@ class Sandbox:
 
             self._folder = DataFolder(Path(dir), plays=self.profile.name, broker_count=brokers)
         try:
-            self._make_brokers(brokers, own, capacity_bytes)
+            self._make_brokers(brokers, defaults, settings or {}, capacity_bytes)
         except BaseException:
             self._let_go()
             raise
 
-    def _make_brokers(self, count: int, settings: Mapping[str, str], capacity_bytes: int | None) -> None:
+    def _make_brokers(
+        self, count: int, defaults: Mapping[str, str], settings: Mapping[str, str], capacity_bytes: int | None
+    ) -> None:
         handlers = load(BROKER, self.profile)
         for number in range(count):
             name = f"broker-{chr(ord('a') + number)}"
             store, state = self._open_storage(name, capacity_bytes)
+            # Those that requests changed are kept, as in a broker's configuration file.
+            names = {"brokerClusterName": CLUSTER, "brokerName": name, "brokerId": "0"}
+            own = {**names, **defaults, **state.load("settings"), **settings}
             try:
                 self.brokers[name] = Broker(
                     name, cluster=CLUSTER, profile=self.profile, clock=self.clock, faults=self.faults,
-                    name_server=self.name_server, store=store, state=state, settings=settings,
+                    name_server=self.name_server, store=store, state=state, settings=own,
                     handlers=handlers,
                 )  # fmt: skip
             except (RefusalError, OSError) as error:

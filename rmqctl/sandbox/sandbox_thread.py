@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import DeadlineError, NotFoundError
 from rmqctl.net.clock import VirtualClock
 from rmqctl.sandbox.faults.faults import Faults
 from rmqctl.text.names import closest
@@ -16,7 +17,10 @@ from rmqctl.text.names import closest
 from .sandbox import Sandbox
 
 _T = TypeVar("_T")
-_START_S = 30.0
+# A start may read gigabytes, and advance() may run thousands of timers; what takes longer hangs.
+_DEADLINE_S = 120.0
+_END_S = 10.0
+_NOT_RUNNING = "The sandbox is not running."
 
 
 class ThreadedSandbox:
@@ -26,23 +30,28 @@ class ThreadedSandbox:
             sandbox.faults.drop(11)
 
     `options` are those of Sandbox. With `virtual_clock`, time moves only with `advance()`; without it, time is the
-    machine's and `advance()` jumps ahead.
+    machine's and `advance()` jumps ahead. After `stop()`, `start()` begins a new sandbox. A call that the thread does
+    not finish within 120 s raises DeadlineError.
     """
 
     def __init__(self, *, virtual_clock: bool = False, **options: Any) -> None:
-        if virtual_clock:
-            options["clock"] = VirtualClock()
         self._options = options
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="rmqctl-sandbox", daemon=True)
+        self._is_virtual = virtual_clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._sandbox: Sandbox | None = None
 
     def start(self) -> None:
         """Open all ports. Raises the same errors as Sandbox."""
+        if self._loop is not None:
+            raise RuntimeError("The sandbox is already running.")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rmqctl-sandbox", daemon=True)
         self._thread.start()
+        options = {**self._options, "clock": VirtualClock()} if self._is_virtual else self._options
 
         async def start() -> Sandbox:
-            sandbox = Sandbox(**self._options)
+            sandbox = Sandbox(**options)
             await sandbox.start()
             return sandbox
 
@@ -53,7 +62,7 @@ class ThreadedSandbox:
             raise
 
     def stop(self) -> None:
-        """Close everything, and end the thread."""
+        """Close everything, and end the thread. Raises DeadlineError; the thread does not outlive the process."""
         if self._sandbox is not None:
             try:
                 self.run(self._sandbox.stop())
@@ -74,7 +83,7 @@ class ThreadedSandbox:
     def sandbox(self) -> Sandbox:
         """The sandbox itself, for use with `call()` and `run()` only: it belongs to its thread."""
         if self._sandbox is None:
-            raise RuntimeError("The sandbox is not running.")
+            raise RuntimeError(_NOT_RUNNING)
         return self._sandbox
 
     @property
@@ -128,8 +137,18 @@ class ThreadedSandbox:
         return self.run(call())
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the sandbox's thread; return its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        """Run a coroutine in the sandbox's thread; return its result. Raises DeadlineError."""
+        if self._loop is None:
+            coroutine.close()
+            raise RuntimeError(_NOT_RUNNING)
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result(_DEADLINE_S)
+        except concurrent.futures.TimeoutError:
+            if future.done():
+                raise  # the coroutine's own
+            future.cancel()
+            raise DeadlineError("the sandbox's thread", _DEADLINE_S) from None
 
     def _names(self, broker: str | None) -> list[str]:
         known = list(self.sandbox.brokers)
@@ -140,9 +159,13 @@ class ThreadedSandbox:
         return [broker]
 
     def _end_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_START_S)
-        self._loop.close()
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_END_S)
+            if not thread.is_alive():
+                loop.close()
 
 
 class _InThread:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import LocalProtocolError, RemoteProtocolError, RmqctlError
 from rmqctl.net.clock import Clock
@@ -224,7 +225,9 @@ class Server:
             self._suffer(effect, request)
 
     def _suffer(self, effect: Effect, request: Request) -> None:
-        if isinstance(effect, AnswerCode):
+        if isinstance(effect, AnswerCode) and effect.is_handled(request):
+            self._handle(_DoubtfulRequest(request, effect))
+        elif isinstance(effect, AnswerCode):
             request.reply(answer(effect.code, effect.text))
         elif isinstance(effect, Drop):
             request.channel.closed()  # immediately: what arrived with it is lost too
@@ -303,6 +306,22 @@ class Server:
         for channel in list(self.channels):
             if now_s - channel.last_active_s > _IDLE_S and not channel.is_closed:
                 self.give_up(channel)
+
+
+class _DoubtfulRequest(Request):
+    """A send whose message is stored, and whose answer says with a code that it may be lost."""
+
+    __slots__ = ("_effect",)
+
+    def __init__(self, request: Request, effect: AnswerCode) -> None:
+        super().__init__(request.command, request.channel)
+        self._effect = effect
+
+    def reply(self, response: Command) -> None:
+        """Answer with the place of the message and the code; a refused message keeps its own answer."""
+        if response.code == ResponseCode.SUCCESS:
+            response = replace(response, code=self._effect.code, remark=self._effect.remark)
+        super().reply(response)
 
 
 class _CorruptRequest(Request):

@@ -1,15 +1,21 @@
 """A server's configuration, under RocketMQ's own names (BrokerConfig, MessageStoreConfig, NamesrvConfig ...).
 
-It has only the settings that the sandbox obeys or that tools need: mqadmin's exportConfigs fails without some.
+It has only the settings that the sandbox obeys or that tools need: mqadmin's exportConfigs fails without some. What it
+does not obey is refused, at the start and at run time: a real broker would do something else than before.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from rmqctl.errors import UsageError
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.text.names import hint_for
 
 from .data_version import DataVersion
 from .profile import Profile
+from .request import RefusalError
 
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
@@ -93,10 +99,34 @@ _NAME_SERVER_SINCE_5 = {
     "scanNotActiveBrokerInterval": "5000",
 }
 
+# What tools read, and no part of the sandbox obeys: the first ones tell where and who the server is.
+_REPORTED = frozenset({
+    "brokerClusterName", "brokerId", "brokerIP1", "brokerName", "listenPort", "namesrvAddr",
+    "bindAddress", "brokerRole", "cleanFileForciblyEnable", "clusterTest", "deleteWhen", "diskMaxUsedSpaceRatio",
+    "diskSpaceCleanForciblyRatio", "filterServerNums", "offsetCheckInSlave", "popConsumerKVServiceEnable",
+    "productEnvName", "serverChannelMaxIdleTimeSeconds", "useTLS",
+})  # fmt: skip
+# Where the sandbox differs from a broker that was started without a configuration, so that SQL92 works.
+LIKE_DEFAULT = {"enablePropertyFilter": "false"}
+
 _NUMBER = re.compile(r"-?[0-9]+")
-_ENUMS = {
-    "flushDiskType": {"SYNC_FLUSH", "ASYNC_FLUSH"}, "brokerRole": {"ASYNC_MASTER", "SYNC_MASTER", "SLAVE"},
-}  # fmt: skip
+_FLAG, _NUMERIC = "true or false", "a number"
+_ENUMS = {"flushDiskType": {"ASYNC_FLUSH", "SYNC_FLUSH"}}
+
+
+def check_settings(profile: Profile, given: Mapping[str, str]) -> None:
+    """Raise UsageError for a setting that a broker of this release in the sandbox does not obey, or for its value."""
+    known = broker_settings(profile, {}, lambda: 0)
+    obeyed = known.as_dict().keys() - _REPORTED
+    for name, value in given.items():
+        if name not in obeyed:
+            raise UsageError(
+                f"{name} is not a setting that the sandbox obeys as {profile.name}.",
+                hint=hint_for(name, obeyed, otherwise="docs/sandbox.md lists the settings."),
+            )
+        kind = known.kind(name)
+        if known.read(name, value) is None or (kind == _FLAG and value not in ("true", "false")):
+            raise UsageError(f"Invalid value '{value}' of the setting {name}.", hint=f"Use {kind}.")
 
 
 def broker_settings(profile: Profile, own: Mapping[str, str], now_ms: Callable[[], int]) -> ServerSettings:
@@ -121,7 +151,7 @@ def parse_properties(body: bytes) -> dict[str, str]:
 
 
 class ServerSettings:
-    """Names and their texts, with typed reads. Unknown names are not kept. `version` counts updates."""
+    """Names and their texts, with typed reads. `version` counts updates."""
 
     def __init__(self, values: Mapping[str, str], now_ms: Callable[[], int]) -> None:
         self.version = DataVersion(now_ms)
@@ -145,28 +175,43 @@ class ServerSettings:
     def update(self, values: Mapping[str, str]) -> dict[str, str]:
         """Change settings; return the accepted ones with their new values.
 
-        Unknown names and invalid values are ignored; a boolean with an invalid value is set to false
-        (Configuration.update, MixAll.properties2Object).
+        Invalid values are ignored; a boolean with an invalid value is set to false (Configuration.update,
+        MixAll.properties2Object).
         """
         taken = {}
         for name, value in values.items():
-            kept = self._read(name, value)
+            kept = self.read(name, value)
             if kept is not None:
                 taken[name] = self._values[name] = kept
         self.version.next()
         return taken
 
-    def _read(self, name: str, value: str) -> str | None:
-        before = self._values.get(name)
-        if before is None:
-            return None
-        if before in ("true", "false"):
+    def check_obeyed(self, names: Iterable[str]) -> None:
+        """Raise RefusalError for settings that have no effect here."""
+        ignored = sorted(name for name in names if name not in self._values or name in _REPORTED)
+        if ignored:
+            raise RefusalError(
+                ResponseCode.INVALID_PARAMETER, f"[sandbox] nothing was changed: it does not obey {', '.join(ignored)}"
+            )
+
+    def read(self, name: str, value: str) -> str | None:
+        """Return what a setting becomes with a value, None for a value that it cannot have."""
+        kind = self.kind(name)
+        if kind == _FLAG:
             return "true" if value.lower() == "true" else "false"
         if name in _ENUMS:
             return value if value in _ENUMS[name] else None
-        if _NUMBER.fullmatch(before):
+        if kind == _NUMERIC:
             return value if _NUMBER.fullmatch(value) else None
         return value
+
+    def kind(self, name: str) -> str:
+        """Return which values a setting can have, in words."""
+        if name in _ENUMS:
+            return " or ".join(sorted(_ENUMS[name]))
+        if self._values[name] in ("true", "false"):
+            return _FLAG
+        return _NUMERIC if _NUMBER.fullmatch(self._values[name]) else "a text"
 
     def is_forbidden(self, names: Mapping[str, str]) -> bool:
         """Return whether an update has a setting that cannot be changed remotely (configBlackList, since 5.x)."""

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import threading
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -111,6 +112,22 @@ def test_a_tcp_stream_carries_bytes_both_ways_and_ends_when_the_other_side_close
         assert received == data
         await stream.aclose()
         await stream.aclose()
+
+    run(_with_server(_echo, scenario))
+
+
+def test_an_idle_connection_costs_less_than_32_kib() -> None:
+    count = 100
+
+    async def scenario(address: str) -> None:
+        first = await connect_tcp(address, SystemClock(), 60)
+        tracemalloc.start()
+        streams = [await connect_tcp(address, SystemClock(), 60) for _ in range(count)]
+        size_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert size_bytes < count * 32 * 1024
+        for stream in (first, *streams):
+            await stream.aclose()
 
     run(_with_server(_echo, scenario))
 

@@ -37,8 +37,8 @@ _CORE = (
     "test_clean_expired", "test_consumer_run", "test_dead_letter_replay", "test_dead_letters", "test_group_changes",
     "test_group_details", "test_lists", "test_lite_topics", "test_message_find", "test_message_get",
     "test_message_resend", "test_no_trace", "test_offset_online", "test_offset_reset", "test_offset_show",
-    "test_sandbox_differential", "test_sandbox_java", "test_stuck_messages", "test_topic_changes", "test_topics",
-    "test_transactions",
+    "test_sandbox_differential", "test_sandbox_java", "test_sandbox_settings", "test_stuck_messages",
+    "test_topic_changes", "test_topics", "test_transactions",
 )  # fmt: skip
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
 _FAILED = pytest.StashKey[bool]()

@@ -29,12 +29,13 @@ SETTINGS = {
 def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reachable]:
     """Run two brokers that check half messages every second, and give them up after three checks."""
     version, kind = request.param
+    settings = {name: value for name, value in SETTINGS.items() if version[0] != "4" or "OpBatch" not in name}
     folder = tmp_path_factory.mktemp(f"transactions-{version}-{kind}") / "home"
     running: Cluster | SandboxProcess
     if kind == "real":
-        running = Cluster(version, folder, broker_count=2, settings=SETTINGS)
+        running = Cluster(version, folder, broker_count=2, settings=settings)
     else:
-        running = SandboxProcess(version, folder, broker_count=2, settings=SETTINGS)
+        running = SandboxProcess(version, folder, broker_count=2, settings=settings)
     try:
         yield running.wait() if isinstance(running, Cluster) else running
     finally:

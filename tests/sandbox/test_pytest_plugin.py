@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import subprocess
@@ -10,14 +11,16 @@ import sys
 import threading
 import time
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rmqctl.errors import NotFoundError, UnreachableError, UsageError
+from rmqctl.errors import DeadlineError, NotFoundError, UnreachableError, UsageError
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.sandbox import sandbox_thread
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.docs import DOCS
 from tests.real.differential.asker import Asker
@@ -194,6 +197,39 @@ def test_no_thread_is_left_whatever_happened() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         _ = sandbox.addr
     assert threading.active_count() == before
+
+
+def test_one_that_was_never_started_leaves_nothing_open() -> None:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        ThreadedSandbox(brokers=0)
+        ThreadedSandbox(virtual_clock=True).stop()
+        gc.collect()
+    assert not found
+
+
+def test_it_starts_again_after_a_stop_with_a_clock_that_begins_again() -> None:
+    sandbox = ThreadedSandbox(virtual_clock=True)
+    for _ in range(2):
+        with sandbox:
+            before_ms = sandbox.call(lambda inner: inner.clock.now_ms())
+            sandbox.advance(60)
+            with pytest.raises(RuntimeError, match="already running"):
+                sandbox.start()
+    with sandbox:
+        assert sandbox.call(lambda inner: inner.clock.now_ms()) == before_ms
+
+
+def test_what_hangs_in_the_thread_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = ThreadedSandbox()
+    sandbox.start()
+    monkeypatch.setattr(sandbox_thread, "_DEADLINE_S", 0.2)
+    with pytest.raises(DeadlineError):
+        sandbox.run(asyncio.Event().wait())
+    with pytest.raises(TimeoutError):
+        sandbox.run(asyncio.wait_for(asyncio.Event().wait(), 0.01))
+    monkeypatch.setattr(sandbox_thread, "_DEADLINE_S", 120.0)
+    sandbox.stop()
 
 
 @pytest.mark.parametrize("virtual_clock", [False, True])

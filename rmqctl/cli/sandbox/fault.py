@@ -24,7 +24,9 @@ Examples:
 Faults of requests with a code, or of any request: the next one, --count N
 or --forever; on all servers, or on one with --broker, which can be namesrv:
   answer REQUEST with CODE   answer with a code instead of executing it;
-                             --remark adds a text
+                             --remark adds a text. FLUSH_DISK_TIMEOUT,
+                             FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE: a
+                             send is executed, and answered with its place
   drop [REQUEST]             close the connection
   silence [REQUEST]          neither execute it nor answer
   delay TIME [REQUEST]       execute it later

@@ -12,7 +12,7 @@ from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqctl.sandbox.control.messages import SandboxStatus
 
@@ -21,10 +21,13 @@ Examples:
   rmqctl sandbox up
   rmqctl sandbox up --brokers 2 --as 4.9.7
   rmqctl sandbox up --dir ./sandbox-data
+  rmqctl sandbox up --like-default --set autoCreateTopicEnable=false
   ADDR=$(rmqctl sandbox up --port 0 --detach -o name)
 
 RocketMQ's own clients and tools work with it unmodified. It is for experiments and tests, not for production: it has
-no accounts, slaves or transactions.
+no accounts and no slaves. Its brokers filter by SQL92, which real ones do only with enablePropertyFilter=true:
+--like-default switches that off. --set has RocketMQ's names; what the sandbox does not obey is refused, also at run
+time.
 
 Without --detach it runs until Ctrl-C. The name server listens on --port, the first broker on the port 1011 above it,
 each further broker another 20 above. Data is kept in memory, and in --dir if given."""
@@ -49,6 +52,13 @@ def command(
     plays: Annotated[
         str, typer.Option("--as", metavar="RELEASE", help="Release to emulate: 5.5.0, 5.4.0 or 4.9.7.")
     ] = "5.4.0",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Setting of all brokers. Repeatable.", show_default=False),
+    ] = None,
+    like_default: Annotated[
+        bool, typer.Option("--like-default", help="Set brokers as real ones are without a configuration.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
@@ -69,9 +79,12 @@ def command(
         )
     folder = None if directory is None else directory.expanduser().absolute()
     wanted = check_options(
-        SandboxOptions(brokers=brokers, queues=queues, plays=plays, port=port, listen=listen, directory=folder)
-    )
-    if not wanted.is_loopback:
+        SandboxOptions(
+            brokers=brokers, queues=queues, plays=plays, port=port, listen=listen, directory=folder,
+            settings=_parse_settings(settings or ()), like_default=like_default,
+        )
+    )  # fmt: skip
+    if not wanted.is_loopback and not detach:  # otherwise the other process says it
         to_stderr(
             printable(f"rmqctl: anyone who can reach {wanted.listen} can read and change everything in this sandbox.")
         )
@@ -103,24 +116,37 @@ def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:
     return [*steps, f"rmqctl sandbox down --port {port} stops it." if is_detached else "Ctrl-C stops it."]
 
 
+def _parse_settings(pairs: "Iterable[str]") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--set expects NAME=VALUE, not {pair!r}.", hint="Write --set recallMessageEnable=true.")
+        if found.setdefault(name, value) != value:
+            raise UsageError(f"--set has two values for {name}.")
+    return found
+
+
 @contextlib.contextmanager
 def _logging_to_stderr() -> "Iterator[None]":
-    """Write the sandbox's warnings to stderr in rmqctl's format."""
+    """Write the sandbox's warnings, and the progress of a long start, to stderr in rmqctl's format."""
     import logging
 
     class Handler(logging.Handler):
-        """Writes one line per warning."""
+        """Writes one line per record."""
 
         def emit(self, record: logging.LogRecord) -> None:
-            """Write one warning."""
+            """Write one record."""
             to_stderr(f"rmqctl: {printable(record.getMessage())}")
 
     logger = logging.getLogger("rmqctl.sandbox")
-    handler, before = Handler(logging.WARNING), logger.propagate
+    handler, before = Handler(logging.INFO), (logger.propagate, logger.level)
     logger.addHandler(handler)
     logger.propagate = False
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.propagate = before
+        logger.propagate = before[0]
+        logger.setLevel(before[1])

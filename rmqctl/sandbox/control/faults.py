@@ -6,7 +6,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import request_code_name, response_code_name
 from rmqctl.protocol.flags import Permission
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.faults.faults import AnswerCode, Corrupt, Delay, Drop, Effect, Fault, Silence
+from rmqctl.sandbox.faults.faults import STORED_CODES, AnswerCode, Corrupt, Delay, Drop, Effect, Fault, Silence
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.text.durations import short_duration
 from rmqctl.text.names import closest, hint_for
@@ -132,7 +132,8 @@ def _what_happens(fault: Fault) -> str:
     effect, is_one = fault.effect, fault.left_count in (None, 1)
     verb = "is" if is_one else "are"
     if isinstance(effect, AnswerCode):
-        return f"{verb} answered with {response_code_name(effect.code)} ({effect.code})"
+        stored = "; the messages of sends are stored" if effect.code in STORED_CODES else ""
+        return f"{verb} answered with {response_code_name(effect.code)} ({effect.code}){stored}"
     if isinstance(effect, Delay):
         return f"{verb} handled {short_duration(round(effect.seconds * 1000))} later"
     if isinstance(effect, Drop):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rmqctl.net.server import is_own_address
 from rmqctl.net.stream import resolve
 from rmqctl.sandbox.profile import find_profile
 from rmqctl.sandbox.sandbox import Sandbox, check_counts
+from rmqctl.sandbox.settings import check_settings
 
 from .messages import AskStatus, SandboxStatus
 from .server import ControlServer
@@ -36,12 +37,14 @@ class SandboxOptions(Struct, frozen=True):
     port: int
     listen: str
     directory: Path | None = None
+    settings: Mapping[str, str] = {}
+    like_default: bool = False
     is_loopback: bool = True
 
 
 def check_options(wanted: SandboxOptions) -> SandboxOptions:
     """Return the options with a numeric listen address. Raises UsageError for invalid options."""
-    find_profile(wanted.plays)
+    check_settings(find_profile(wanted.plays), wanted.settings)
     check_counts(brokers=wanted.brokers, queues=wanted.queues)
     try:
         found = asyncio.run(resolve(wanted.listen, 0))
@@ -72,7 +75,7 @@ async def _run(wanted: SandboxOptions, on_ready: Callable[[SandboxStatus], None]
     loop = asyncio.get_running_loop()
     sandbox = Sandbox(
         brokers=wanted.brokers, queues=wanted.queues, plays=wanted.plays, port=wanted.port, listen=wanted.listen,
-        dir=wanted.directory,
+        dir=wanted.directory, settings=wanted.settings, like_default=wanted.like_default,
     )  # fmt: skip
     code = 0
     control = ControlServer(sandbox, directory=None if wanted.directory is None else str(wanted.directory))

@@ -8,20 +8,33 @@ from typing import ClassVar
 from msgspec import Struct
 
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.protocol.codes import response_code_name
+from rmqctl.protocol.codes import RequestCode, ResponseCode, response_code_name
 from rmqctl.sandbox.channel import Channel
 from rmqctl.sandbox.request import Request
 from rmqctl.text.names import hint_for
 
 from .partitions import Partitions, TraitsOf
 
+# Answers of a send whose message is stored, with its place (SendMessageProcessor.handlePutMessageResult).
+STORED_CODES = frozenset({
+    ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT,
+})  # fmt: skip
+_SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+
 
 class AnswerCode(Struct, frozen=True):
-    """Answer with a code instead of handling the request."""
+    """Answer with a code instead of handling the request.
+
+    A send that is answered with one of STORED_CODES is handled, as these codes say.
+    """
 
     word: ClassVar[str] = "ANSWER"
     code: int
     remark: str | None = None
+
+    def is_handled(self, request: Request) -> bool:
+        """Return whether the request is handled before it is answered."""
+        return self.code in STORED_CODES and request.command.code in _SENDS
 
     @property
     def text(self) -> str:
@@ -92,9 +105,15 @@ class Faults:
     ) -> Fault:
         """Plan an effect on the next `count` requests of a code at a server ("namesrv" or a broker's name).
 
-        Raises NotFoundError for an unknown server, UsageError for a count below 1 or a negative delay.
+        Raises NotFoundError for an unknown server, UsageError for a count below 1, a negative delay or a code that is
+        not a number.
         """
         self._require(server)
+        codes: tuple[object, ...] = (code, effect.code if isinstance(effect, AnswerCode) else None)
+        for each in codes:
+            if each is not None and not isinstance(each, int):
+                hint = "Use a number, or a name such as RequestCode.SEND_MESSAGE_V2."
+                raise UsageError(f"Invalid code {each!r}: it is not a number.", hint=hint)
         if count is not None and count < 1:
             raise UsageError(f"Invalid fault count '{count}'.", hint="Use 1 or more.")
         if isinstance(effect, Delay) and effect.seconds < 0:

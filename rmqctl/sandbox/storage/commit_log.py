@@ -40,6 +40,15 @@ class Segment(Protocol):
     def close(self) -> None:
         """Close open files."""
 
+    def save_entries(self, content: bytes) -> None:
+        """Save what the queues know about its messages, where that is useful and possible."""
+
+    def read_entries(self) -> bytes:
+        """Return what was saved, b"" if nothing was."""
+
+    def keep_end(self, at: int) -> str:
+        """Save the bytes from a position on before they are cut off; return where. Raises OSError."""
+
 
 class MemorySegment:
     """A segment in memory; it ends with the process."""
@@ -77,13 +86,24 @@ class MemorySegment:
     def close(self) -> None:
         """See Segment."""
 
+    def save_entries(self, content: bytes) -> None:
+        """See Segment."""
+
+    def read_entries(self) -> bytes:
+        """See Segment."""
+        return b""
+
+    def keep_end(self, at: int) -> str:
+        """See Segment. Memory is not damaged."""
+        raise NotImplementedError
+
 
 class CommitLog:
     """Records back to back in segments. Old segments are dropped from the front, unflushed records from the end.
 
     `start` is the offset of the oldest remaining byte, `end` the offset of the next record, `flushed` the end that
     would survive a power cut. A record is never split across two segments. `make` creates a segment that begins at an
-    offset; `found` are the existing segments.
+    offset; `found` are the existing segments. `on_full` is called with each segment that gets no further record.
     """
 
     def __init__(
@@ -95,6 +115,7 @@ class CommitLog:
         self.segments: list[Segment] = list(found) or [make(0)]
         self._bases = [segment.base for segment in self.segments]
         self.end = self.flushed = self._bases[-1] + self.segments[-1].size_bytes
+        self.on_full: Callable[[Segment], None] = lambda _: None
 
     @property
     def start(self) -> int:
@@ -113,6 +134,7 @@ class CommitLog:
         # All segments but the last are complete after a power cut: the next one starts only when this one is flushed.
         full.flush()
         self._note_flushed(self.end)
+        self.on_full(full)
         segment = self._make(self.end)
         self._bases.append(self.end)
         self.segments.append(segment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -48,6 +49,18 @@ class ConsumeQueue:
         return Entry(
             queue_offset, self.commit_log_offsets[at], self.sizes[at], self.tags_codes[at], self.stored_at_ms[at]
         )
+
+    def stored_between(self, start: int, end: int) -> tuple[int, list[array[int]]]:
+        """Return the queue offset of the first message in a part of the log, and the columns of all in it."""
+        part = slice(bisect_left(self.commit_log_offsets, start), bisect_left(self.commit_log_offsets, end))
+        return self.min_offset + part.start, [column[part] for column in self._columns()]
+
+    def extend(self, columns: Sequence[bytes], skipped_count: int) -> None:
+        """Add the next messages, as `stored_between` returned them, without the first ones."""
+        for column, data in zip(self._columns(), columns, strict=True):
+            column.frombytes(data[skipped_count * column.itemsize :])
+        self.max_offset = self.min_offset + len(self.commit_log_offsets)
+        self.last_commit_log_offset = self.commit_log_offsets[-1]
 
     def start_at(self, queue_offset: int) -> None:
         """Start an empty queue at an offset, as after a restart when its oldest messages were dropped before."""

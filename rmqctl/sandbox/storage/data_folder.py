@@ -3,8 +3,11 @@
     sandbox.json    the release that the sandbox plays, and its number of brokers
     lock            locked while a sandbox uses the folder
     broker-a/       one folder per broker
-        commitlog/  the messages (disk_log.py)
+        commitlog/  the messages (disk_log.py), and what queues know about those of each full file
+                    (segment_entries.py)
         state       topics, groups, offsets and the rest (disk_state.py)
+
+Only their owner can read the files. Bytes of a damaged file that are cut off are kept next to it, in NAME.damaged-N.
 
 Data is written to these files before the client gets its answer, so it survives the death of the process (kill -9).
 Messages are fsynced every flushIntervalCommitLog (500 ms), the rest every flushConsumerOffsetInterval (5 s). A power
@@ -15,6 +18,7 @@ Broker.restart(lose_unflushed=True) simulates the power cut, with and without a 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,10 +26,12 @@ from pathlib import Path
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.net.file_lock import lock_file, require_file_locks
 
-from .disk_log import DISK_SEGMENT_BYTES, DiskLog
-from .disk_state import DiskState
+from .disk_log import DISK_SEGMENT_BYTES, DiskLog, find_segments, write_file
+from .disk_state import FILE_NAME, DiskState
 from .fsync import sync_folder
 from .store import MessageStore
+
+logger = logging.getLogger("rmqctl.sandbox")
 
 _FACTS = "sandbox.json"
 _FACTS_IN_WORK = "sandbox.new"
@@ -42,7 +48,7 @@ class DataFolder:
         self._opened: list[DiskLog | DiskState] = []
         require_file_locks("A sandbox with a folder")
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = self._take()
         except OSError as error:
             raise _refused(path, error) from None
@@ -56,8 +62,9 @@ class DataFolder:
         """Open the data of a broker. Raises RmqctlError when it cannot be read."""
         folder = self._path / name
         try:
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self._path)
+            _warn_of_missing(folder)
             state = DiskState(folder)
             self._opened.append(state)
             log = DiskLog(folder / "commitlog", min(DISK_SEGMENT_BYTES, max(1, capacity_bytes // 8)))
@@ -70,7 +77,7 @@ class DataFolder:
         names = [entry.name for entry in self._path.iterdir() if entry.name not in (_LOCK, _FACTS_IN_WORK)]
         if names and _FACTS not in names:
             raise UsageError(f"{self._path} is not a sandbox folder: it contains {min(names)}.", hint=_OWN_FOLDER)
-        lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             lock_file(lock)
         except BlockingIOError:
@@ -84,10 +91,8 @@ class DataFolder:
         try:
             if not path.exists():
                 part = self._path / _FACTS_IN_WORK
-                with part.open("w") as file:
-                    file.write(json.dumps(wanted) + "\n")
-                    file.flush()
-                    os.fsync(file.fileno())  # otherwise a power cut could leave an empty file
+                # Synced: otherwise a power cut could leave an empty file.
+                write_file(part, json.dumps(wanted).encode() + b"\n", is_synced=True)
                 part.replace(path)
                 sync_folder(self._path)
             found = json.loads(path.read_text())
@@ -114,6 +119,15 @@ class DataFolder:
             stack.callback(os.close, self._lock)
             for opened in reversed(self._opened):  # tables close first: they flush the log before themselves
                 stack.callback(opened.close)
+
+
+def _warn_of_missing(folder: Path) -> None:
+    """Warn when a broker has lost its messages or its tables: it starts with what is left."""
+    has_state, has_log = (folder / FILE_NAME).exists(), bool(find_segments(folder / "commitlog"))
+    if has_state and not has_log:
+        logger.warning("%s: its messages are missing: the folder commitlog has no files", folder)
+    if has_log and not has_state:
+        logger.warning("%s: its topics, groups and offsets are missing: there is no file %s", folder, FILE_NAME)
 
 
 def _refused(path: Path, error: OSError) -> UsageError:

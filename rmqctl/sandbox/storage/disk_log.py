@@ -28,7 +28,8 @@ class FileSegment:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.base = int(path.name)
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._entries_path = path.with_suffix(".entries")
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.size_bytes = os.fstat(self.descriptor).st_size
 
     @property
@@ -57,6 +58,7 @@ class FileSegment:
     def remove(self) -> None:
         """See Segment."""
         self.close()
+        self._entries_path.unlink(missing_ok=True)
         self.path.unlink()
         # Otherwise a power cut could bring back a file that the tables have dropped, with a gap after it.
         sync_folder(self.path.parent)
@@ -64,6 +66,24 @@ class FileSegment:
     def close(self) -> None:
         """See Segment."""
         os.close(self.descriptor)
+
+    def save_entries(self, content: bytes) -> None:
+        """See Segment. It is not synced: a start recognizes a torn file."""
+        try:
+            write_file(self._entries_path, content)
+        except OSError:
+            self._entries_path.unlink(missing_ok=True)  # free the space on a full disk
+
+    def read_entries(self) -> bytes:
+        """See Segment."""
+        try:
+            return self._entries_path.read_bytes()
+        except OSError:
+            return b""
+
+    def keep_end(self, at: int) -> str:
+        """See Segment."""
+        return str(keep_bytes(self.path, self.read(at, self.size_bytes - at)))
 
 
 class DiskLog(CommitLog):
@@ -76,7 +96,7 @@ class DiskLog(CommitLog):
         self._syncing = FileSync()
         # A thread reports its flush while this thread may have flushed more.
         self._noting = threading.Lock()
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
         def make(base: int) -> Segment:
             segment = FileSegment(folder / f"{base:020}")
@@ -146,10 +166,15 @@ class DiskLog(CommitLog):
         super().close()
 
 
+def find_segments(folder: Path) -> list[Path]:
+    """Return the files of a log, oldest first. Raises OSError."""
+    return sorted(path for path in folder.glob("*") if _FILE.fullmatch(path.name))
+
+
 def _open_all(folder: Path) -> list[Segment]:
     segments: list[Segment] = []
     try:
-        for path in sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name)):
+        for path in find_segments(folder):
             segments.append(FileSegment(path))
             _check_neighbours(folder, segments[-2:])
     except (RmqctlError, OSError):
@@ -184,3 +209,30 @@ def write_at(descriptor: int, data: bytes, at: int) -> None:
             except OSError:
                 pass
         raise
+
+
+def write_file(path: Path, data: bytes, *, is_synced: bool = False) -> None:
+    """Write a file that only its owner can read, replacing its contents. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_at(descriptor, data, 0)
+        if is_synced:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def keep_bytes(path: Path, data: bytes) -> Path:
+    """Save the damaged end of a file in a new one next to it, `NAME.damaged-N`; return its path. Raises OSError."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    part = kept.with_name(f"{kept.name}.new")
+    try:
+        write_file(part, data, is_synced=True)
+        part.replace(kept)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    return kept

@@ -20,7 +20,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.sandbox.request import RefusalError
 
-from .disk_log import write_at
+from .disk_log import keep_bytes, write_at
 from .fsync import FileSync, sync_folder
 from .state import StateStore, Undo, decode, encode
 
@@ -59,9 +59,10 @@ class DiskState(StateStore):
         data = self._path.read_bytes()
         at = self._read(data)
         if at < len(data):
+            kept = keep_bytes(self._path, data[at:])
             logger.warning(
-                "%s: damaged at byte %d: the last %d bytes are cut off; changes of topics, groups or offsets in them "
-                "are lost", self._path, at, len(data) - at,
+                "%s: damaged at byte %d: the last %d bytes are cut off, and kept in %s; changes of topics, groups or "
+                "offsets in them are lost", self._path, at, len(data) - at, kept,
             )  # fmt: skip
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -127,7 +128,7 @@ class DiskState(StateStore):
             _line([table, key, msgspec.Raw(value)]) for table, key, value in entries
         )
         path = self._path.with_suffix(".new")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             write_at(descriptor, data, 0)
             os.fsync(descriptor)

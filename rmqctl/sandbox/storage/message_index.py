@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from zlib import crc32
 
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY, split_keys
@@ -21,7 +22,8 @@ class MessageIndex:
 
     def __init__(self) -> None:
         self.begins_at_ms = 0
-        self._hashes = array("q")
+        # The same in each process: a start reads those that an earlier one saved.
+        self._hashes = array("I")
         self._offsets = array("q")
 
     def add(self, topic: str, properties: Mapping[str, str], commit_log_offset: int, stored_at_ms: int) -> None:
@@ -31,7 +33,8 @@ class MessageIndex:
             return
         if not self.begins_at_ms:
             self.begins_at_ms = stored_at_ms
-        self._hashes.extend([hash((topic, key)) for key in keys])
+        start = crc32(topic.encode())
+        self._hashes.extend([crc32(key.encode(), start) for key in keys])
         self._offsets.extend([commit_log_offset] * len(keys))
 
     @property
@@ -41,7 +44,7 @@ class MessageIndex:
 
     def newest_first(self, topic: str, key: str) -> Iterator[int]:
         """Return offsets of messages that may carry a key, newest first; twice for a message that names it twice."""
-        wanted, found, at = hash((topic, key)), [], 0
+        wanted, found, at = crc32(key.encode(), crc32(topic.encode())), [], 0
         try:
             while True:
                 at = self._hashes.index(wanted, at)
@@ -49,6 +52,17 @@ class MessageIndex:
                 at += 1
         except ValueError:
             return reversed(found)
+
+    def added_between(self, start: int, end: int) -> tuple[array[int], array[int]]:
+        """Return hashes and commit log offsets of the messages in a part of the log."""
+        part = slice(bisect_left(self._offsets, start), bisect_left(self._offsets, end))
+        return self._hashes[part], self._offsets[part]
+
+    def extend(self, hashes: bytes, offsets: bytes, begins_at_ms: int) -> None:
+        """Add the next part, as `added_between` returned it, and when its first message was indexed."""
+        self.begins_at_ms = self.begins_at_ms or begins_at_ms
+        self._hashes.frombytes(hashes)
+        self._offsets.frombytes(offsets)
 
     def indexed_at_ms(self, stored_at_ms: int) -> int:
         """Return the time of a message as the index stores it, epoch ms (IndexFile.putKey)."""

@@ -1,8 +1,9 @@
-"""Rebuilds queues and index from the log at the start, and cuts off a damaged end."""
+"""Rebuilds queues and index from the log at the start; saves a damaged end and cuts it off."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 
 from rmqctl.errors import RmqctlError
@@ -13,6 +14,7 @@ from .commit_log import CommitLog, Segment
 from .consume_queue import ConsumeQueue
 from .message_index import MessageIndex
 from .record_scan import DamagedError, ScannedRecord, iter_records
+from .segment_entries import QueueEntries, read_entries, save_entries
 from .state import StateStore
 
 logger = logging.getLogger("rmqctl.sandbox")
@@ -21,6 +23,10 @@ logger = logging.getLogger("rmqctl.sandbox")
 MIN_OFFSETS = "min_offsets"
 # Where the log ended when a topic was deleted: its records before that no longer count as messages.
 DELETED_TOPICS = "deleted_topics"
+
+_REPORT_S = 2.0
+_REPORT_COUNT = 4096
+_MIB = 1 << 20
 
 # What a queue's entry has instead of a message's tag code, or None for the tag code.
 CodeOf = Callable[[ScannedRecord], int | None]
@@ -40,13 +46,58 @@ class Recovery:
         self._minima: dict[tuple[str, int], int] = {
             (topic, int(queue_id)): offset for (topic, _, queue_id), offset in split
         }
+        self._report_at_s = time.monotonic() + _REPORT_S
         for segment in list(log.segments):
-            try:
-                for found in iter_records(segment.read(0, segment.size_bytes), segment.base):
-                    self._enter(found)
-            except DamagedError as damage:
-                self._cut(segment, damage)
+            if not self._take_entries(segment):
+                self._scan(segment)
+            self._report(segment, segment.size_bytes)
         self._finish()
+
+    def _scan(self, segment: Segment) -> None:
+        try:
+            for number, found in enumerate(iter_records(segment.read(0, segment.size_bytes), segment.base)):
+                self._enter(found)
+                if not number % _REPORT_COUNT:
+                    self._report(segment, found.at)
+        except DamagedError as damage:
+            self._cut(segment, damage)
+        else:
+            if segment is not self._log.segments[-1]:
+                save_entries(segment, self.queues, self.index)
+
+    def _report(self, segment: Segment, at: int) -> None:
+        """Report a long start now and then; `rmqctl sandbox up --detach` waits as long as it hears of one."""
+        if time.monotonic() >= self._report_at_s:
+            self._report_at_s = time.monotonic() + _REPORT_S
+            done_bytes, all_bytes = segment.base + at - self._log.start, self._log.end - self._log.start
+            logger.info("read %d of %d MiB of messages, up to %s", done_bytes // _MIB, all_bytes // _MIB, segment.name)
+
+    def _take_entries(self, segment: Segment) -> bool:
+        """Add all records of a full segment by its saved entries; return whether it has some that fit."""
+        saved = None if segment is self._log.segments[-1] else read_entries(segment)
+        if saved is None:
+            return False
+        counts = [self._count_outdated(each) for each in saved.queues]
+        if None in counts:
+            return False
+        for each, skipped_count in zip(saved.queues, counts, strict=True):
+            if skipped_count is not None and skipped_count < each.count:
+                queues = self.queues.setdefault(each.topic, {})
+                if each.queue_id not in queues:
+                    queues[each.queue_id] = ConsumeQueue()
+                    queues[each.queue_id].start_at(each.first_offset + skipped_count)
+                queues[each.queue_id].extend(each.columns, skipped_count)
+        self.index.extend(saved.key_hashes, saved.key_offsets, saved.begins_at_ms)
+        return True
+
+    def _count_outdated(self, saved: QueueEntries) -> int | None:
+        """Return how many of a queue's entries no longer count, None when the rest cannot be next."""
+        min_offset = self._minima.get((saved.topic, saved.queue_id), 0)
+        count = max(min_offset - saved.first_offset, saved.count_before(self._deleted.get(saved.topic, 0)), 0)
+        if count >= saved.count:
+            return saved.count
+        queue_offset = saved.first_offset + count
+        return count if queue_offset == self._expected(saved.topic, saved.queue_id, queue_offset) else None
 
     def _cut(self, segment: Segment, damage: DamagedError) -> None:
         if segment is not self._log.segments[-1]:
@@ -55,9 +106,10 @@ class Recovery:
                 hint="Only the newest segment can be repaired: restore the folder from a copy, or use a new folder.",
             ) from None
         end = segment.base + damage.at
+        kept = segment.keep_end(damage.at)
         logger.warning(
-            "%s: damaged at byte %d (%s): the last %d bytes are cut off", segment.name, damage.at, damage,
-            self._log.end - end,
+            "%s: damaged at byte %d (%s): the last %d bytes are cut off, and kept in %s", segment.name, damage.at,
+            damage, self._log.end - end, kept,
         )  # fmt: skip
         self._log.truncate(end)
 
@@ -66,14 +118,12 @@ class Recovery:
         topic, queue_id, queue_offset = found.topic, found.queue_id, found.queue_offset
         min_offset = self._minima.get((topic, queue_id), 0)
         if found.commit_log_offset < self._deleted.get(topic, 0) or queue_offset < min_offset:
+            # The index still finds it, as before the restart.
+            self.index.add(topic, found.properties, found.commit_log_offset, found.stored_at_ms)
             return
         queues = self.queues.setdefault(topic, {})
         queue = queues.get(queue_id)
-        if queue is not None:
-            expected = queue.max_offset
-        else:
-            # A power cut can lose a queue's stored minimum, but cannot restore segments that were removed.
-            expected = queue_offset if self._log.start else min_offset
+        expected = self._expected(topic, queue_id, queue_offset)
         if queue_offset != expected:
             if not queues:
                 del self.queues[topic]
@@ -86,6 +136,14 @@ class Recovery:
             code = tag_code(found.properties.get(TAGS))
         queue.append(found.commit_log_offset, found.size_bytes, code, found.stored_at_ms)
         self.index.add(topic, found.properties, found.commit_log_offset, found.stored_at_ms)
+
+    def _expected(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """Return the offset that must be next in a queue, where this one was found."""
+        queue = self.queues.get(topic, {}).get(queue_id)
+        if queue is not None:
+            return queue.max_offset
+        # A power cut can lose a queue's stored minimum, but cannot restore segments that were removed.
+        return queue_offset if self._log.start else self._minima.get((topic, queue_id), 0)
 
     def _finish(self) -> None:
         for (topic, queue_id), min_offset in self._minima.items():

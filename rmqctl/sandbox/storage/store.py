@@ -14,10 +14,11 @@ from rmqctl.protocol.properties import TAGS, encode_properties
 from rmqctl.protocol.record import Host, encode_record
 from rmqctl.rules.message_filters.tags import tag_code
 
-from .commit_log import CommitLog
+from .commit_log import CommitLog, MemorySegment, Segment
 from .consume_queue import ConsumeQueue, Entry
 from .message_index import MessageIndex, carries
 from .recovery import DELETED_TOPICS, MIN_OFFSETS, CodeOf, Recovery
+from .segment_entries import save_entries
 from .state import StateStore
 
 # MessageStoreConfig: the limit of one pull for messages in memory.
@@ -104,6 +105,7 @@ class MessageStore:
         self.capacity_bytes = capacity_bytes
         self._state = state or StateStore()
         self._state.make_flush_before = log.make_flush
+        log.on_full = self._save_entries
 
     def put(
         self, message: NewMessage, *, now_ms: int, store_host: Host, tags_code: int | None = None
@@ -363,6 +365,10 @@ class MessageStore:
         """Build queues and index from the log. Cut off a damaged end; raises RmqctlError for other damage."""
         recovery = Recovery(self.log, self._state, code_of)
         self.queues, self.index = recovery.queues, recovery.index
+
+    def _save_entries(self, segment: Segment) -> None:
+        if not isinstance(segment, MemorySegment):
+            save_entries(segment, self.queues, self.index)
 
     def flush(self) -> None:
         """Make all messages survive a power cut. Raises OSError."""

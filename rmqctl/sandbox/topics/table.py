@@ -48,6 +48,7 @@ _RESERVED_5 = frozenset({"CHECKPOINT_TOPIC"})
 _NO_NAMES: frozenset[str] = frozenset()
 
 _TABLE = "topics"
+_AUTO_CREATE = "autoCreateTopicEnable"
 # TopicConfig.defaultReadQueueNums.
 _DEFAULT_QUEUE_COUNT = 16
 
@@ -99,6 +100,7 @@ class TopicTable:
         self.on_change: Callable[[str], None] = lambda _: None
         self._profile = profile
         self._state = state
+        self._settings = settings
         self.topics: dict[str, Topic] = {
             topic.name: topic for topic in _system_topics(profile, cluster, broker_name, settings)
         }
@@ -144,6 +146,10 @@ class TopicTable:
         Returns None when the default topic does not exist or is not one to inherit from.
         """
         default = self.topics.get(default_topic)
+        if default_topic == AUTO_CREATE_TOPIC and default is not None and not self._settings.flag(_AUTO_CREATE):
+            # It was switched off at run time. As in RocketMQ, it stays off until the topic is created again.
+            default = self.topics[default_topic] = replace(default, perm=READ_WRITE)
+            self._state.put(_TABLE, default_topic, default.to_wire())
         if default is None or not default.perm & Permission.INHERIT:
             return None
         count = max(0, min(queue_count, default.write_queue_count))
@@ -188,7 +194,7 @@ def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: S
         # 4.9 creates it for its own consumer of half messages, shortly after the start.
         Topic(HALF_TOPIC, 1, 1),
     ]
-    if settings.flag("autoCreateTopicEnable"):
+    if settings.flag(_AUTO_CREATE):
         count = settings.number("defaultTopicQueueNums")
         topics.append(Topic(AUTO_CREATE_TOPIC, count, count, INHERITED))
     if settings.flag("traceTopicEnable"):

@@ -12,11 +12,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
 
-from rmqctl.sandbox.control.state_file import find_running, wait_until_gone
+from rmqctl.cli.sandbox import detach
+from rmqctl.errors import DeadlineError
+from rmqctl.sandbox.control.state_file import RunningSandbox, find_running, wait_until_gone
 from tests.cli.calls import call, closed_address
 
 Captured = pytest.CaptureFixture[str]
@@ -121,6 +124,73 @@ def test_in_the_background_it_stays_until_it_is_told_to_end(capsys: Captured, tm
     assert not _is_open(item["brokers"][0]["brokerAddr"])
     assert _left(tmp_path) == []
     assert call(capsys, "sandbox", "down").err == "No sandbox is running.\n"
+
+
+def test_in_the_background_it_has_its_settings_and_says_what_is_damaged(capsys: Captured, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    up = ("sandbox", "up", "--port", "0", "--detach", "-o", "name", "--dir", str(folder))
+    given = ("--like-default", "--set", "fileReservedTime=5", "--set", "messageDelayLevel=1s 2s")
+    for words in (given, ()):
+        started = call(capsys, *up, *words)
+        assert started.code == 0
+        address = started.out.strip()
+        (broker,) = json.loads(call(capsys, "broker", "show", "broker-a", "-n", address, "-o", "json").out)["items"]
+        found = [broker["settings"][name] for name in ("enablePropertyFilter", "fileReservedTime", "messageDelayLevel")]
+        assert found[:2] == (["false", "5"] if words else ["true", "72"])
+        assert (found[2] == "1s 2s") == bool(words)
+        assert call(capsys, "sandbox", "down").code == 0
+    (segment,) = (folder / "broker-a" / "commitlog").iterdir()
+    segment.write_bytes(segment.read_bytes() + b"garbage")
+    started = call(capsys, *up)
+    assert (started.code, started.out.startswith("127.0.0.1:")) == (0, True)
+    assert started.err.startswith(f"rmqctl: {segment}: damaged at byte ")
+    assert Path(f"{segment}.damaged-1").read_bytes().endswith(b"garbage")
+    assert call(capsys, "sandbox", "down").code == 0
+
+
+def test_a_start_in_the_background_may_take_long_as_long_as_it_is_heard_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    log, now_s = tmp_path / "log", [0.0]
+    log.touch()
+    running = RunningSandbox(1, 4711, "127.0.0.1:1", "socket")
+
+    class Process:
+        pid = 4711
+
+        def poll(self) -> None:
+            """It runs."""
+
+    def sleep(_: float) -> None:
+        now_s[0] += 1
+        if now_s[0] % 9 == 0 and now_s[0] < 90:
+            with log.open("a") as file:
+                file.write(f"rmqctl: read {now_s[0]:.0f} of 90 MiB\n")
+
+    monkeypatch.setattr(detach, "time", SimpleNamespace(monotonic=lambda: now_s[0], sleep=sleep))
+    monkeypatch.setattr(detach, "find_running", lambda: [running] if now_s[0] >= 90 else [])
+    with log.open("rb") as written:
+        assert detach._wait(Process(), written, 10.0) == running  # type: ignore[arg-type]
+        assert len(capsys.readouterr().err.splitlines()) == 9
+        now_s[0] = 0.5
+        with pytest.raises(DeadlineError):
+            detach._wait(Process(), written, 5.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("--set", "recallMessageEnable"), "--set expects NAME=VALUE"),
+    (("--set", "queues=3"), "queues is not a setting that the sandbox obeys"),
+    (("--set", "recallMessageEnable=1"), "Invalid value '1'"),
+    (("--set", "fileReservedTime=1", "--set", "fileReservedTime=2"), "two values for fileReservedTime"),
+])  # fmt: skip
+def test_invalid_settings_are_refused_before_a_start(
+    capsys: Captured, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    for more in ((), ("--detach",)):
+        refused = call(capsys, "sandbox", "up", "--port", "0", "--dir", str(tmp_path / "data"), *words, *more)
+        assert (refused.code, refused.out) == (2, "")
+        assert sentence in refused.err
+    assert not (tmp_path / "data").exists()
 
 
 def test_one_that_was_killed_is_forgotten_and_its_port_is_free_again(

@@ -122,7 +122,8 @@ class Workbench(LineDriver):
     def produce(self, topic: str, count: int, **options: object) -> str:
         """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay, timer, mode, rate).
 
-        shards=N gives each one of N sharding keys, and sends it to the queue of this key.
+        shards=N gives each one of N sharding keys, and sends it to the queue of this key. Returns the ids of the last
+        message and its SendStatus unless that is SEND_OK, with tabs between.
         """
         return self.call("produce", topic=topic, count=count, **options)
 

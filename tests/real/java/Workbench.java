@@ -36,6 +36,7 @@ import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachi
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -326,6 +327,9 @@ public class Workbench {
                 result = queue == null ? producer.send(messages) : producer.send(messages, queue);
             }
             last = result.getMsgId() + "\t" + result.getOffsetMsgId();
+            if (result.getSendStatus() != SendStatus.SEND_OK) {
+                last += "\t" + result.getSendStatus();
+            }
         }
         return last;
     }

@@ -10,7 +10,9 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.profile import PROFILES
 from tests.sandbox.peer import Peer, consumer_data, subscription
+from tests.sandbox.sender import batch_body, send, send_batch
 
 
 def _sandbox(**options: object) -> Sandbox:
@@ -31,6 +33,30 @@ async def test_the_next_answers_are_replaced_and_counted() -> None:
             assert (answer.code, answer.remark) == (R.SYSTEM_BUSY, "slow down")
         assert (await _max_offset(peer)).code == R.SUCCESS
         assert (fault.left_count, fault.struck_count, sandbox.faults.planned) == (0, 2, [])
+
+
+@pytest.mark.parametrize("plays", PROFILES)
+@pytest.mark.parametrize("code", [R.FLUSH_DISK_TIMEOUT, R.FLUSH_SLAVE_TIMEOUT, R.SLAVE_NOT_AVAILABLE])
+async def test_sends_with_codes_of_stored_messages_are_stored(plays: str, code: int) -> None:
+    async with _sandbox(plays=plays) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        sandbox.faults.answer(None, code, count=4)
+        places = [await send(peer, "T", b"one", e=0), await send_batch(peer, "T", batch_body((b"two", "")), e=0)]
+        assert [(each.code, each.remark) for each in places] == [(code, None)] * 2
+        assert [each.ext_fields["queueOffset"] for each in places] == ["0", "1"]
+        assert all(each.ext_fields["msgId"] for each in places)
+        # What is refused is not stored; what is no send is answered only.
+        assert (await send(peer, "a b")).code not in (code, R.SUCCESS)
+        assert (await _max_offset(peer)).code == code
+        assert (await _max_offset(peer)).ext_fields["offset"] == "2"
+
+
+def test_a_code_that_is_a_text_is_refused() -> None:
+    faults = _sandbox().faults
+    for codes in (("SEND_MESSAGE_V2", 2), (310, "SYSTEM_BUSY")):
+        with pytest.raises(UsageError, match="is not a number"):
+            faults.answer(*codes)
+    assert faults.planned == []
 
 
 async def test_a_fault_of_one_server_leaves_the_others_be_and_one_without_end_stays() -> None:

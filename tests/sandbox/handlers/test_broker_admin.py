@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rmqctl.admin.brokers.rules.runtime_table import read_runtime
+from rmqctl.errors import UsageError
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.java_json import loads
 from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.profile import PROFILES, find_profile
+from rmqctl.sandbox.settings import check_settings
 from rmqctl.sandbox.storage.store import NewMessage
+from tests.docs import DOCS
 from tests.sandbox.peer import Peer
+from tests.sandbox.sender import send
 from tests.scripted_peer import run
 
 # 2027-01-15T08:00:00Z, so that midnight is 16 h ahead.
@@ -33,24 +41,85 @@ async def test_settings_are_changed_where_the_value_can_be_read() -> None:
     async with Sandbox(clock=VirtualClock()) as sandbox:
         peer = await Peer.of_broker(sandbox)
         first = json.loads((await peer.ask_ok(RequestCode.GET_BROKER_CONFIG)).ext_fields["version"])["counter"]
-        text = b"# a comment\nfileReservedTime = 5\nlongPollingEnable=no\nmaxMessageSize=x\nflushDiskType=x\nnope=1\n"
+        text = b"# a comment\nfileReservedTime = 5\nlongPollingEnable=no\nmaxMessageSize=x\nflushDiskType=x\n"
         await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, text)
         after = await settings(peer)
         assert (after["fileReservedTime"], after["longPollingEnable"]) == ("5", "false")
         assert (after["maxMessageSize"], after["flushDiskType"]) == ("4194304", "ASYNC_FLUSH")
-        assert "nope" not in after
         counter = json.loads((await peer.ask_ok(RequestCode.GET_BROKER_CONFIG)).ext_fields["version"])["counter"]
         assert counter == first + 1
         await peer.aclose()
 
 
-async def test_settings_of_the_black_list_are_refused_with_all_that_comes_along() -> None:
+async def test_settings_of_the_black_list_and_those_it_does_not_obey_are_refused_with_all_that_comes_along() -> None:
     async with Sandbox(clock=VirtualClock()) as sandbox:
         peer = await Peer.of_broker(sandbox)
-        answer = await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=5\nbrokerConfigPath=/x\n")
-        assert answer.code == ResponseCode.NO_PERMISSION
-        assert (await settings(peer))["fileReservedTime"] == "72"
+        for name, code in (
+            ("brokerConfigPath", ResponseCode.NO_PERMISSION),
+            ("deleteWhen", ResponseCode.INVALID_PARAMETER),
+            ("sendMessageThreadPoolNums", ResponseCode.INVALID_PARAMETER),
+        ):
+            answer = await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, f"fileReservedTime=5\n{name}=1\n".encode())
+            assert answer.code == code
+            assert (await settings(peer))["fileReservedTime"] == "72"
         await peer.aclose()
+
+
+@pytest.mark.parametrize("plays", PROFILES)
+async def test_topics_that_sends_create_are_switched_off_at_run_time(tmp_path: Path, plays: str) -> None:
+    off = b"autoCreateTopicEnable=false\n"
+    async with Sandbox(clock=VirtualClock(), plays=plays, dir=tmp_path) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        assert (await send(peer, "before", b"m")).code == ResponseCode.SUCCESS
+        await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, off)
+        assert (await send(peer, "after", b"m")).code == ResponseCode.TOPIC_NOT_EXIST
+        assert sandbox.brokers["broker-a"].topics.topics["TBW102"].perm == 6
+        assert (await send(peer, "before", b"m")).code == ResponseCode.SUCCESS
+        await peer.aclose()
+    # As it was changed, unless the start says otherwise; TBW102 keeps its permission.
+    for given, expected in (({}, "false"), ({"autoCreateTopicEnable": "true"}, "true"), ({}, "false")):
+        async with Sandbox(clock=VirtualClock(), plays=plays, dir=tmp_path, settings=given) as sandbox:
+            assert sandbox.brokers["broker-a"].settings.text("autoCreateTopicEnable") == expected
+            assert sandbox.brokers["broker-a"].topics.topics["TBW102"].perm == 6
+
+
+@pytest.mark.parametrize(("given", "sentence", "hint"), [
+    ({"enablePropertyFiltre": "true"}, "enablePropertyFiltre is not a setting", "enablePropertyFilter"),
+    ({"deleteWhen": "05"}, "deleteWhen is not a setting", None),
+    ({"recallMessageEnable": "yes"}, "Invalid value 'yes' of the setting recallMessageEnable", "true or false"),
+    ({"maxMessageSize": "4MB"}, "Invalid value '4MB' of the setting maxMessageSize", "a number"),
+    ({"flushDiskType": "NONE"}, "Invalid value 'NONE'", "ASYNC_FLUSH or SYNC_FLUSH"),
+])  # fmt: skip
+def test_settings_of_the_start_are_checked(given: dict[str, str], sentence: str, hint: str | None) -> None:
+    with pytest.raises(UsageError) as refused:
+        Sandbox(settings=given)
+    assert sentence in refused.value.sentence
+    assert hint is None or hint in (refused.value.hint or "")
+
+
+def test_a_setting_belongs_to_its_release() -> None:
+    Sandbox(plays="5.4.0", settings={"timerWheelEnable": "false"})
+    with pytest.raises(UsageError, match="timerWheelEnable is not a setting that the sandbox obeys"):
+        Sandbox(plays="4.9.7", settings={"timerWheelEnable": "false"})
+
+
+@pytest.mark.parametrize("plays", PROFILES)
+def test_the_manual_lists_what_is_obeyed(plays: str) -> None:
+    text = (DOCS / "sandbox.md").read_text()
+    reported = Sandbox(plays=plays).brokers["broker-a"].settings.as_dict()
+    for name in reported:
+        try:
+            check_settings(find_profile(plays), {name: reported[name]})
+        except UsageError:
+            assert f"`{name}`" not in text
+        else:
+            assert f"`{name}`" in text
+
+
+def test_like_default_differs_where_the_sandbox_does() -> None:
+    plain, default = (Sandbox(like_default=is_like).brokers["broker-a"].settings.as_dict() for is_like in (False, True))
+    assert {name for name in plain if plain[name] != default[name]} == {"enablePropertyFilter"}
+    assert default["enablePropertyFilter"] == "false"
 
 
 async def test_the_brokers_permission_reaches_the_routes_at_once() -> None:

@@ -166,7 +166,9 @@ async def test_4_9_takes_the_message_that_is_nearest_in_time(after_s: int, expec
 
 def test_what_a_reset_by_the_members_needs() -> None:
     async def scenario(release: str, topic_code: int) -> None:
-        async with Sandbox(clock=VirtualClock(), plays=release, settings=OLD_PATH) as sandbox:
+        async with Sandbox(
+            clock=VirtualClock(), plays=release, settings=OLD_PATH if release[0] == "5" else {}
+        ) as sandbox:
             peer = await _five_messages(sandbox)
             answer = await peer.ask(RESET, group="G", topic="U", timestamp=-1)
             assert (answer.code, answer.remark) == (

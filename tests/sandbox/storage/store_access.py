@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rmqctl.protocol.message import iter_messages
-from rmqctl.sandbox.storage.disk_log import DiskLog
+from rmqctl.sandbox.storage.disk_log import DiskLog, find_segments
 from rmqctl.sandbox.storage.disk_state import DiskState
 from rmqctl.sandbox.storage.record_scan import ScannedRecord
 from rmqctl.sandbox.storage.store import MessageStore, NewMessage, PutMessageResult
@@ -67,4 +67,4 @@ class Disk:
     @property
     def segments(self) -> list[Path]:
         """The segment files, oldest first."""
-        return sorted((self.folder / "commitlog").iterdir())
+        return find_segments(self.folder / "commitlog")

@@ -67,6 +67,33 @@ def test_a_first_start_that_was_killed_is_no_hindrance(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_what_a_broker_has_lost_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def start() -> list[str]:
+        caplog.clear()
+        async with Sandbox(clock=VirtualClock(), dir=tmp_path):
+            return [record.getMessage() for record in caplog.records]
+
+    assert run(start()) == run(start()) == []
+    (tmp_path / "broker-a" / "state").unlink()
+    (warning,) = run(start())
+    assert "its topics, groups and offsets are missing" in warning
+    for path in (tmp_path / "broker-a" / "commitlog").iterdir():
+        path.unlink()
+    (warning,) = run(start())
+    assert "its messages are missing" in warning
+
+
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
+    async def start() -> None:
+        async with Sandbox(clock=VirtualClock(), dir=tmp_path / "data"):
+            pass
+
+    run(start())
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [tmp_path / "data", *(tmp_path / "data").rglob("*")]}
+    assert modes.pop("data") == modes.pop("broker-a") == modes.pop("commitlog") == 0o700
+    assert set(modes.values()) == {0o600}
+
+
 @pytest.mark.parametrize("content", ["", "no JSON", "[]", json.dumps({"format": 2, "plays": "5.4.0", "brokers": 1})])
 def test_facts_that_are_not_ours_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "sandbox.json").write_text(content)

@@ -18,6 +18,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.storage import recovery
 from rmqctl.sandbox.storage.commit_log import CommitLog
 from rmqctl.sandbox.storage.record_scan import DamagedError, iter_records
 from rmqctl.sandbox.storage.store import MessageStore
@@ -267,7 +268,8 @@ def test_a_damaged_tail_is_cut_off_with_one_warning(
     harm, reason = DAMAGES[name]
     (segment,) = disk.segments
     segment.write_bytes(harm(segment.read_bytes()))
-    harmed_size = segment.stat().st_size
+    harmed = segment.read_bytes()
+    harmed_size = len(harmed)
     disk._open()
     kept = bodies(disk.store)
     assert kept == [b"body %d" % number for number in range(len(kept))]
@@ -275,12 +277,71 @@ def test_a_damaged_tail_is_cut_off_with_one_warning(
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     lost = harmed_size - segment.stat().st_size
     assert f"{segment}: damaged at byte {segment.stat().st_size} ({reason}" in warning
-    assert f"the last {lost} bytes are cut off" in warning
+    kept_path = Path(f"{segment}.damaged-1")
+    assert f"the last {lost} bytes are cut off, and kept in {kept_path}" in warning
+    assert segment.read_bytes() + kept_path.read_bytes() == harmed
     caplog.clear()
     put(disk.store, message(body=b"next"))
     assert bodies(disk.reopen()) == [*kept, b"next"]
     assert not caplog.records
     disk.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_a_start_by_saved_entries_finds_what_the_records_say(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    disk = Disk(tmp_path_factory.mktemp("saved"), segment_bytes=600)
+    for number in range(1, data.draw(st.integers(20, 40))):
+        step = data.draw(st.sampled_from(["put"] * 12 + ["delete", "expire", "reopen"]))
+        topic, queue_id = data.draw(st.sampled_from(["T", "U"])), data.draw(st.integers(0, 1))
+        if step == "put":
+            put(disk.store, message(topic, queue_id, b"%d" % number, KEYS=f"k{number % 3}", TAGS="t"), now_ms=number)
+        elif step == "delete":
+            disk.store.delete_topic(topic)
+        elif step == "expire":
+            disk.store.drop_stored_before(number - 10)
+        else:
+            disk.reopen()
+    saved = {path: path.read_bytes() for path in disk.folder.glob("commitlog/*.entries")}
+    assert len(saved) == len(disk.segments) - 1
+    by_entries = _contents(disk.reopen())
+    disk.close()
+    for path, content in saved.items():
+        harm = data.draw(st.sampled_from(["none", "torn", "absent", "of another segment"]))
+        if harm == "torn":
+            path.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
+        elif harm == "of another segment":
+            path.write_bytes(data.draw(st.sampled_from(list(saved.values()))))
+        elif harm == "absent":
+            path.unlink()
+    disk._open()
+    assert _contents(disk.store) == by_entries
+    disk.close()
+
+
+def test_a_long_start_says_how_far_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path, segment_bytes=2_000_000)
+    put(disk.store, *(message(body=b"." * 500_000) for _ in range(8)))
+    monkeypatch.setattr(recovery, "_REPORT_S", -1.0)
+    caplog.set_level(logging.INFO, "rmqctl.sandbox")
+    disk.reopen()
+    reports = [record.getMessage() for record in caplog.records if " of 3 MiB of messages" in record.getMessage()]
+    assert reports[-1].startswith("read 3 of 3 MiB of messages")
+    assert len(reports) >= len(disk.segments) > 2
+    disk.close()
+
+
+def _contents(store: MessageStore) -> Any:
+    queues = {
+        (topic, queue_id): (queue.min_offset, queue.max_offset, *map(list, queue._columns()))
+        for topic, by_id in store.queues.items() for queue_id, queue in by_id.items()
+    }  # fmt: skip
+    keys = {key: [each.commit_log_offset for each in store.find_by_key("T", key, 99, 0, 999)] for key in ("k0", "k1")}
+    return queues, keys
 
 
 def test_damage_before_the_last_segment_is_refused(tmp_path: Path) -> None:

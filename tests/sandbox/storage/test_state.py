@@ -118,11 +118,13 @@ def test_a_damaged_tail_is_cut_off_with_one_warning(
     state.close()
     path = tmp_path / FILE_NAME
     path.write_bytes(harm(path.read_bytes()))
-    harmed_size = path.stat().st_size
+    harmed = path.read_bytes()
+    harmed_size = len(harmed)
     found = DiskState(tmp_path)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     kept = path.stat().st_size
     assert f"{path}: damaged at byte {kept}: the last {harmed_size - kept} bytes are cut off" in warning
+    assert path.read_bytes() + Path(f"{path}.damaged-1").read_bytes() == harmed
     assert found.load("t") == ({"first": 1} if kept == before else {"first": 1, "last": 1})
     found.put("t", "next", 1)
     found.close()

@@ -10,10 +10,11 @@ from rmqctl.sandbox.settings import parse_properties
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Apply known settings; ignore unknown names. Changed permissions are registered immediately."""
+    """Apply settings that the sandbox obeys, refuse others. Changed permissions are registered immediately."""
     values = parse_properties(request.command.body)
     if broker.settings.is_forbidden(values):
         raise RefusalError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    broker.settings.check_obeyed(values)
     if values:
         for name, value in broker.settings.update(values).items():
             broker.state.put("settings", name, value)

@@ -10,12 +10,13 @@ from rmqctl.sandbox.settings import parse_properties
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Apply known settings; ignore unknown names."""
+    """Apply settings that the sandbox obeys, refuse others."""
     values = parse_properties(request.command.body)
     if name_server.profile.is_5:
         if name_server.settings.is_forbidden(values):
             raise RefusalError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
     elif {"kvConfigPath", "configStorePath"} & values.keys():
         raise RefusalError(ResponseCode.NO_PERMISSION, "Can not update config path")
+    name_server.settings.check_obeyed(values)
     name_server.settings.update(values)
     return ok()
