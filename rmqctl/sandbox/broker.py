@@ -76,10 +76,10 @@ class Broker:
         # One stop or start at a time: two concurrent restarts would leave a port open.
         self._changing = asyncio.Lock()
         self.settings = broker_settings(profile, settings, self.now_ms)
+        self.store.transfer_limits = self.settings.transfer_limits
         self._name_server = name_server
         self._handlers = handlers
-        self._host = ""
-        self._port = 0
+        self._host, self._port = "", 0
         self.store.recover(due_times(self.settings.text("messageDelayLevel")))
         self._load()
         self._open()
@@ -155,17 +155,15 @@ class Broker:
         """Stop the broker: close the connections of clients and unregister from the name server."""
         async with self._changing:
             await self._stop()
+            self.store.flush_behind()
 
     async def _stop(self) -> None:
         if not self.is_running:
             return
         self.is_running = False
-        for periodic in self._periodic:
-            periodic.stop()
-        self.delays.stop()
-        self.timers.stop()
-        self.halves.stop()
-        self.pop.stop()
+        stops = [periodic.stop for periodic in self._periodic]
+        for stop in (*stops, self.delays.stop, self.timers.stop, self.halves.stop, self.pop.stop):
+            stop()
         self.holds.close()
         self.topics.on_change = lambda _: None
         self._name_server.unregister(self.cluster, self.address)

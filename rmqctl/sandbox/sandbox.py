@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -212,6 +213,8 @@ class Sandbox:
         """
         if seconds < 0:
             raise UsageError("Time cannot go backwards.")
+        if not math.isfinite(seconds):
+            raise UsageError("Time can only advance by a number of seconds.")
         await self.await_idle()
         async with self._one_jump:
             if isinstance(self.clock, JumpClock):

@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 # A start may read gigabytes, and advance() may run thousands of timers; what takes longer hangs.
 _DEADLINE_S = 120.0
 _END_S = 10.0
+_OWN_THREAD = "Within the sandbox's thread, use the sandbox that call() passes, not this one."
 _NOT_RUNNING = "The sandbox is not running."
 
 
@@ -138,12 +139,15 @@ class ThreadedSandbox:
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine in the sandbox's thread; return its result. Raises DeadlineError."""
-        if self._loop is None:
+        if self._loop is None or threading.current_thread() is self._thread:
             coroutine.close()
-            raise RuntimeError(_NOT_RUNNING)
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            raise RuntimeError(_NOT_RUNNING if self._loop is None else _OWN_THREAD)
+        future = asyncio.run_coroutine_threadsafe(_returning_exits(coroutine), self._loop)
         try:
-            return future.result(_DEADLINE_S)
+            value, exited = future.result(_DEADLINE_S)
+            if exited is not None:
+                raise exited
+            return cast("_T", value)
         except concurrent.futures.TimeoutError:
             if future.done():
                 raise  # the coroutine's own
@@ -166,6 +170,14 @@ class ThreadedSandbox:
             thread.join(_END_S)
             if not thread.is_alive():
                 loop.close()
+
+
+async def _returning_exits(coroutine: Coroutine[Any, Any, _T]) -> tuple[_T | None, BaseException | None]:
+    """Await a coroutine. What would end the event loop, as sys.exit() does, is returned, to be raised by the caller."""
+    try:
+        return await coroutine, None
+    except (SystemExit, KeyboardInterrupt) as error:
+        return None, error
 
 
 class _InThread:

@@ -225,7 +225,7 @@ class Server:
             self._suffer(effect, request)
 
     def _suffer(self, effect: Effect, request: Request) -> None:
-        if isinstance(effect, AnswerCode) and effect.is_handled(request):
+        if isinstance(effect, AnswerCode) and effect.is_handled(request.command.code):
             self._handle(_DoubtfulRequest(request, effect))
         elif isinstance(effect, AnswerCode):
             request.reply(answer(effect.code, effect.text))

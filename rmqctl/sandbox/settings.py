@@ -7,7 +7,7 @@ does not obey is refused, at the start and at run time: a real broker would do s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from rmqctl.errors import UsageError
 from rmqctl.protocol.codes import ResponseCode
@@ -51,6 +51,8 @@ _BOTH = {
     "rejectTransactionMessage": "false",
     "notifyConsumerIdsChangedEnable": "true",
     "maxMsgsNumBatch": "64",
+    "maxTransferBytesOnMessageInMemory": str(256 * 1024),
+    "maxTransferCountOnMessageInMemory": "32",
     "storeReplyMessageEnable": "true",
     "transactionTimeOut": "6000",
     "transactionCheckMax": "15",
@@ -61,9 +63,13 @@ _SINCE_5 = {
     "timerMaxDelaySec": str(3 * 24 * 3600),
     "timerPrecisionMs": "1000",
     "recallMessageEnable": "false",
+    "appendTopicForTimerDeleteKey": "false",
     "enableRetryTopicV2": "false",
     "popPollingSize": "1024",
     "popFromRetryProbability": "20",
+    "popFromRetryProbabilityForPriority": "0",
+    "priorityOrderAsc": "true",
+    "useSeparateRetryQueue": "false",
     "retrieveMessageFromPopRetryTopicV1": "true",
     "initPopOffsetByCheckMsgInMem": "true",
     "reviveQueueNum": "8",
@@ -110,8 +116,20 @@ _REPORTED = frozenset({
 LIKE_DEFAULT = {"enablePropertyFilter": "false"}
 
 _NUMBER = re.compile(r"-?[0-9]+")
+# A broker does not start with other levels.
+_DELAY_LEVELS = re.compile(r"[0-9]+[smhd]( [0-9]+[smhd])*")
+# CommitLog.putMessage ignores a smaller maxMessageSize.
+_SMALLEST_MESSAGE_BYTES = 10
+# MessageStoreConfig.setTimerPrecisionMs takes the next smaller one.
+_PRECISIONS_MS = (100, 200, 500, 1000)
 _FLAG, _NUMERIC = "true or false", "a number"
 _ENUMS = {"flushDiskType": {"ASYNC_FLUSH", "SYNC_FLUSH"}}
+
+
+_KINDS = {
+    **{name: " or ".join(sorted(values)) for name, values in _ENUMS.items()},
+    "messageDelayLevel": "levels such as 1s 5m 2h", "timerPrecisionMs": "100, 200, 500 or 1000",
+}  # fmt: skip
 
 
 def check_settings(profile: Profile, given: Mapping[str, str]) -> None:
@@ -125,8 +143,15 @@ def check_settings(profile: Profile, given: Mapping[str, str]) -> None:
                 hint=hint_for(name, obeyed, otherwise="docs/sandbox.md lists the settings."),
             )
         kind = known.kind(name)
-        if known.read(name, value) is None or (kind == _FLAG and value not in ("true", "false")):
+        if known.read(name, value) != value or not _is_usable(name, value):
             raise UsageError(f"Invalid value '{value}' of the setting {name}.", hint=f"Use {kind}.")
+
+
+def _is_usable(name: str, value: str) -> bool:
+    """Return whether a broker could work with this value of its kind."""
+    if name == "messageDelayLevel":
+        return _DELAY_LEVELS.fullmatch(value) is not None
+    return name != "maxMessageSize" or not _NUMBER.fullmatch(value) or int(value) >= _SMALLEST_MESSAGE_BYTES
 
 
 def broker_settings(profile: Profile, own: Mapping[str, str], now_ms: Callable[[], int]) -> ServerSettings:
@@ -172,6 +197,10 @@ class ServerSettings:
         except (KeyError, ValueError):
             return 0
 
+    def transfer_limits(self) -> tuple[int, int]:
+        """Return how many bytes and how many messages one read returns at most."""
+        return self.number("maxTransferBytesOnMessageInMemory"), self.number("maxTransferCountOnMessageInMemory")
+
     def update(self, values: Mapping[str, str]) -> dict[str, str]:
         """Change settings; return the accepted ones with their new values.
 
@@ -186,13 +215,13 @@ class ServerSettings:
         self.version.next()
         return taken
 
-    def check_obeyed(self, names: Iterable[str]) -> None:
-        """Raise RefusalError for settings that have no effect here."""
-        ignored = sorted(name for name in names if name not in self._values or name in _REPORTED)
+    def check_obeyed(self, values: Mapping[str, str]) -> None:
+        """Raise RefusalError for settings that have no effect here, and for values that no broker could work with."""
+        ignored = [name for name in values if name not in self._values or name in _REPORTED]
+        ignored += [f"{name}={value}" for name, value in values.items() if not _is_usable(name, value)]
         if ignored:
-            raise RefusalError(
-                ResponseCode.INVALID_PARAMETER, f"[sandbox] nothing was changed: it does not obey {', '.join(ignored)}"
-            )
+            remark = f"[sandbox] nothing was changed: it does not obey {', '.join(sorted(ignored))}"
+            raise RefusalError(ResponseCode.INVALID_PARAMETER, remark)
 
     def read(self, name: str, value: str) -> str | None:
         """Return what a setting becomes with a value, None for a value that it cannot have."""
@@ -201,14 +230,16 @@ class ServerSettings:
             return "true" if value.lower() == "true" else "false"
         if name in _ENUMS:
             return value if value in _ENUMS[name] else None
+        if name == "timerPrecisionMs" and _NUMBER.fullmatch(value):
+            return str(max([each for each in _PRECISIONS_MS if each <= int(value)], default=_PRECISIONS_MS[0]))
         if kind == _NUMERIC:
             return value if _NUMBER.fullmatch(value) else None
         return value
 
     def kind(self, name: str) -> str:
         """Return which values a setting can have, in words."""
-        if name in _ENUMS:
-            return " or ".join(sorted(_ENUMS[name]))
+        if name in _KINDS:
+            return _KINDS[name]
         if self._values[name] in ("true", "false"):
             return _FLAG
         return _NUMERIC if _NUMBER.fullmatch(self._values[name]) else "a text"

@@ -28,8 +28,9 @@ from .harness.small_disk import SmallDiskCluster, missing_namespaces
 
 # Files with brokers of their own, or none.
 _WITHOUT_CLUSTER = (
-    "test_sandbox_", "test_brokers", "test_consumer_control", "test_consumer_faults", "test_secured", "test_security",
-    "test_least_privileges", "test_lite_topics", "test_transactions", "test_truth_missing", "test_truth_random",
+    "test_apache_suites", "test_sandbox_", "test_brokers", "test_consumer_control", "test_consumer_faults",
+    "test_secured", "test_security", "test_least_privileges", "test_lite_topics", "test_transactions",
+    "test_truth_missing", "test_truth_random",
 )  # fmt: skip
 # Reading, resets of groups that run and that do not, undo, send-back, pop, consuming, and the sandbox beside it: what
 # runs on the newest release as well.

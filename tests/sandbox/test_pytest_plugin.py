@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import re
 import subprocess
@@ -230,6 +231,19 @@ def test_what_hangs_in_the_thread_ends_at_the_deadline(monkeypatch: pytest.Monke
         sandbox.run(asyncio.wait_for(asyncio.Event().wait(), 0.01))
     monkeypatch.setattr(sandbox_thread, "_DEADLINE_S", 120.0)
     sandbox.stop()
+
+
+def test_what_would_end_the_thread_ends_the_caller() -> None:
+    with ThreadedSandbox() as sandbox:
+        with pytest.raises(RuntimeError, match="Within the sandbox's thread"):
+            sandbox.call(lambda _: sandbox.create_topic("T"))
+        with pytest.raises(SystemExit) as exited:
+            sandbox.call(lambda _: sys.exit(3))
+        assert exited.value.code == 3
+        for seconds in (math.inf, math.nan):
+            with pytest.raises(UsageError):
+                sandbox.advance(seconds)
+        sandbox.create_topic("T")
 
 
 @pytest.mark.parametrize("virtual_clock", [False, True])

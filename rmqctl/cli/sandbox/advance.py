@@ -20,7 +20,8 @@ Examples:
 
 The clock of the sandbox jumps forward and stays ahead. Everything that falls due happens, in order: delayed messages
 are delivered, expired messages are deleted, popped messages become visible. Connected clients count as sending
-heartbeats all the time; a partitioned client (rmqctl sandbox fault partition) expires."""
+heartbeats all the time; a partitioned client (rmqctl sandbox fault partition) expires. A jump over a year takes half
+a minute."""
 
 # A jump over days is a second or two of work, for each broker.
 _TIMEOUT_S = 60.0

@@ -74,7 +74,7 @@ def _wait(process: subprocess.Popen[bytes], written: BinaryIO, timeout_s: float)
             until_s = time.monotonic() + timeout_s
             lines += news
         if is_over:
-            raise _failure(lines)
+            raise _failure(lines, process.returncode)
         time.sleep(_POLL_S)
     raise DeadlineError("the sandbox", timeout_s)
 
@@ -88,11 +88,12 @@ def _pass_on(written: BinaryIO) -> list[str]:
     return lines
 
 
-def _failure(lines: list[str]) -> RmqctlError:
+def _failure(lines: list[str], code: int) -> RmqctlError:
     """Return the error that the other process wrote last."""
     for line in reversed(lines):
         try:
             return error_of(msgspec.convert(json.loads(line), ErrorReport))
         except (ValueError, msgspec.ValidationError):
             continue
-    return RmqctlError("The sandbox did not start.", hint=lines[-1] if lines else None)
+    ended = f"Its process was ended by signal {-code}." if code < 0 else None
+    return RmqctlError("The sandbox did not start.", hint=lines[-1] if lines and not ended else ended)

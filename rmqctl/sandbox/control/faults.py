@@ -132,7 +132,8 @@ def _what_happens(fault: Fault) -> str:
     effect, is_one = fault.effect, fault.left_count in (None, 1)
     verb = "is" if is_one else "are"
     if isinstance(effect, AnswerCode):
-        stored = "; the messages of sends are stored" if effect.code in STORED_CODES else ""
+        strikes_sends = fault.code is None or effect.is_handled(fault.code)
+        stored = "; the messages of sends are stored" if strikes_sends and effect.code in STORED_CODES else ""
         return f"{verb} answered with {response_code_name(effect.code)} ({effect.code}){stored}"
     if isinstance(effect, Delay):
         return f"{verb} handled {short_duration(round(effect.seconds * 1000))} later"

@@ -204,7 +204,7 @@ class Timers:
 
     def _release(self, waiting: StoredMessage, slot: int, offset: int) -> bool:
         message = released(waiting)
-        if (slot, delete_key(message.topic, message.properties.get(UNIQ_KEY, ""))) in self._recalled:
+        if (slot, delete_key(message.topic, message.properties.get(UNIQ_KEY, ""), self._settings)) in self._recalled:
             return True
         message.properties[TIMER_ENQUEUE_MS] = str(waiting.stored_at_ms)
         message.properties[TIMER_DEQUEUE_MS] = str(self._now_ms())
@@ -247,9 +247,12 @@ class Timers:
             pass  # a full disk; nothing more is delivered until they are written
 
 
-def delete_key(topic: str, unique_key: str) -> str:
-    """Return the key with which a message recalls another (TimerMessageStore.buildDeleteKey)."""
-    return f"{topic}+{unique_key}"
+def delete_key(topic: str, unique_key: str, settings: ServerSettings) -> str:
+    """Return the key with which a message recalls another (TimerMessageStore.buildDeleteKey).
+
+    By default, it recalls the messages of all topics that have this unique key and the same time.
+    """
+    return f"{topic}+{unique_key}" if settings.flag("appendTopicForTimerDeleteKey") else unique_key
 
 
 def _has_target(properties: Mapping[str, str]) -> bool:

@@ -32,9 +32,9 @@ class AnswerCode(Struct, frozen=True):
     code: int
     remark: str | None = None
 
-    def is_handled(self, request: Request) -> bool:
-        """Return whether the request is handled before it is answered."""
-        return self.code in STORED_CODES and request.command.code in _SENDS
+    def is_handled(self, request_code: int) -> bool:
+        """Return whether a request with this code is handled before it is answered."""
+        return self.code in STORED_CODES and request_code in _SENDS
 
     @property
     def text(self) -> str:
@@ -111,9 +111,9 @@ class Faults:
         self._require(server)
         codes: tuple[object, ...] = (code, effect.code if isinstance(effect, AnswerCode) else None)
         for each in codes:
-            if each is not None and not isinstance(each, int):
+            if each is not None and (not isinstance(each, int) or each < 0):
                 hint = "Use a number, or a name such as RequestCode.SEND_MESSAGE_V2."
-                raise UsageError(f"Invalid code {each!r}: it is not a number.", hint=hint)
+                raise UsageError(f"Invalid code {each!r}: it is not a number of RocketMQ's.", hint=hint)
         if count is not None and count < 1:
             raise UsageError(f"Invalid fault count '{count}'.", hint="Use 1 or more.")
         if isinstance(effect, Delay) and effect.seconds < 0:

@@ -110,13 +110,32 @@ def revive(
         if message is None or point.pop_time_ms < message.stored_at_ms:
             continue
         try:
-            topics.create_for_group(retry, 1)
-            if offsets.find(point.group, retry, 0) is None:
-                offsets.store(point.group, retry, 0, 0)
-            put(revived(message, retry, point, store_host))
+            copy = revived(message, retry, point, store_host)
+            copy.queue_id = _retry_queue(point, retry, topics, offsets, settings)
+            put(copy)
         except RefusalError:
             refused.append(queue_offset)
     return refused
+
+
+def _retry_queue(
+    point: CheckPoint, retry: str, topics: TopicTable, offsets: OffsetTable, settings: ServerSettings
+) -> int:
+    """Return the queue of the retry topic for a check-point's messages; create what is missing.
+
+    With useSeparateRetryQueue, the retry topic has a queue for each of the topic's queues (addRetryTopicIfNotExist).
+    """
+    if not settings.flag("useSeparateRetryQueue"):
+        topics.create_for_group(retry, 1)
+        count = 1
+    else:
+        count = topics.topics[normal_topic(point.group, point.topic)].write_queue_count
+        if topics.create_for_group(retry, count).write_queue_count != count:
+            topics.change(retry, read_queue_count=count, write_queue_count=count)
+    for queue_id in range(count):
+        if offsets.find(point.group, retry, queue_id) is None:
+            offsets.store(point.group, retry, queue_id, 0)
+    return point.queue_id if point.queue_id < count and count > 1 else 0
 
 
 def revived(message: StoredMessage, topic: str, point: CheckPoint, store_host: Host) -> NewMessage:

@@ -17,9 +17,15 @@ from .revival import Revival
 # How often partial acknowledgements of check-points are written.
 _FLUSH_S = 5.0
 _RETRY_FIRST_PERCENT = "popFromRetryProbability"
+_PRIORITY_RETRY_FIRST_PERCENT = "popFromRetryProbabilityForPriority"
 
 # Topic, group, and the queue id of the request, which is negative for all queues.
 WaitKey = tuple[str, str, int]
+
+
+def is_chosen(turn: int, percent: int) -> bool:
+    """Return whether a turn is among these percent of all, evenly spread."""
+    return turn * percent % 100 < percent
 
 
 class PollingRequests:
@@ -87,10 +93,10 @@ class PopState:
         self._turn += 1
         return self._turn
 
-    def is_retry_first(self, turn: int) -> bool:
+    def is_retry_first(self, turn: int, *, by_priority: bool = False) -> bool:
         """Return whether a pop reads the retry topic first: as often as on real brokers, every fifth by default."""
-        percent = self._settings.number(_RETRY_FIRST_PERCENT)
-        return turn * percent % 100 < percent
+        name = _PRIORITY_RETRY_FIRST_PERCENT if by_priority else _RETRY_FIRST_PERCENT
+        return is_chosen(turn, self._settings.number(name))
 
     def next_revive_queue(self) -> int:
         """Return the revive queue for a pop's handles, round robin."""

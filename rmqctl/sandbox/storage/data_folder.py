@@ -46,6 +46,7 @@ class DataFolder:
     def __init__(self, path: Path, *, plays: str, broker_count: int) -> None:
         self._path = path
         self._opened: list[DiskLog | DiskState] = []
+        self._is_new = False
         require_file_locks("A sandbox with a folder")
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,6 +63,8 @@ class DataFolder:
         """Open the data of a broker. Raises RmqctlError when it cannot be read."""
         folder = self._path / name
         try:
+            if not self._is_new and not folder.exists():
+                logger.warning("%s: the folder is missing: %s starts without any data", folder, name)
             folder.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self._path)
             _warn_of_missing(folder)
@@ -90,6 +93,7 @@ class DataFolder:
         path = self._path / _FACTS
         try:
             if not path.exists():
+                self._is_new = True
                 part = self._path / _FACTS_IN_WORK
                 # Synced: otherwise a power cut could leave an empty file.
                 write_file(part, json.dumps(wanted).encode() + b"\n", is_synced=True)

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from rmqctl.errors import RmqctlError
@@ -50,6 +51,7 @@ class FileSegment:
         """See Segment."""
         os.ftruncate(self.descriptor, size_bytes)
         self.size_bytes = size_bytes
+        self._entries_path.unlink(missing_ok=True)
 
     def flush(self) -> None:
         """See Segment."""
@@ -72,7 +74,8 @@ class FileSegment:
         try:
             write_file(self._entries_path, content)
         except OSError:
-            self._entries_path.unlink(missing_ok=True)  # free the space on a full disk
+            with suppress(OSError):
+                self._entries_path.unlink(missing_ok=True)  # free the space on a full disk
 
     def read_entries(self) -> bytes:
         """See Segment."""

@@ -14,7 +14,7 @@ from .commit_log import CommitLog, Segment
 from .consume_queue import ConsumeQueue
 from .message_index import MessageIndex
 from .record_scan import DamagedError, ScannedRecord, iter_records
-from .segment_entries import QueueEntries, read_entries, save_entries
+from .segment_entries import QueueEntries, is_changed, read_entries, save_entries
 from .state import StateStore
 
 logger = logging.getLogger("rmqctl.sandbox")
@@ -23,6 +23,8 @@ logger = logging.getLogger("rmqctl.sandbox")
 MIN_OFFSETS = "min_offsets"
 # Where the log ended when a topic was deleted: its records before that no longer count as messages.
 DELETED_TOPICS = "deleted_topics"
+# Where the log began and ended when it was flushed last.
+LOG_BOUNDS = "log_bounds"
 
 _REPORT_S = 2.0
 _REPORT_COUNT = 4096
@@ -47,11 +49,21 @@ class Recovery:
             (topic, int(queue_id)): offset for (topic, _, queue_id), offset in split
         }
         self._report_at_s = time.monotonic() + _REPORT_S
+        self._warn_of_missing()
         for segment in list(log.segments):
             if not self._take_entries(segment):
                 self._scan(segment)
             self._report(segment, segment.size_bytes)
         self._finish()
+
+    def _warn_of_missing(self) -> None:
+        """Warn of messages that are gone without a trace in the files that are left."""
+        bounds, log = self._state.load(LOG_BOUNDS), self._log
+        name = log.segments[0 if log.start > bounds.get("start", log.start) else -1].name
+        if log.start > bounds.get("start", log.start):
+            logger.warning("%s: the %d bytes of messages before it are missing", name, log.start - bounds["start"])
+        if log.end < bounds.get("end", log.end):
+            logger.warning("%s: the last %d bytes of messages are missing", name, bounds["end"] - log.end)
 
     def _scan(self, segment: Segment) -> None:
         try:
@@ -63,6 +75,8 @@ class Recovery:
             self._cut(segment, damage)
         else:
             if segment is not self._log.segments[-1]:
+                if is_changed(segment):
+                    logger.warning("%s: its bytes changed since it was full, and are not what was stored", segment.name)
                 save_entries(segment, self.queues, self.index)
 
     def _report(self, segment: Segment, at: int) -> None:

@@ -44,12 +44,13 @@ class QueueEntries(Struct, array_like=True):
 
 
 class SegmentEntries(Struct, array_like=True):
-    """The messages of a segment of this size and check sum, by queue, and their keys.
+    """The messages of a segment at this offset, of this size and check sum, by queue, and their keys.
 
     `begins_at_ms` is when the first message with a key was stored, 0 when none has one.
     """
 
     format: str
+    base: int
     size_bytes: int
     crc: int
     queues: list[QueueEntries]
@@ -72,13 +73,26 @@ def save_entries(segment: Segment, queues: Mapping[str, Mapping[int, ConsumeQueu
     hashes, offsets = index.added_between(start, end)
     begins_at_ms = StoredMessage.decode(data[offsets[0] - start :]).stored_at_ms if offsets else 0
     content = msgspec.msgpack.encode(
-        SegmentEntries(_FORMAT, len(data), zlib.crc32(data), found, hashes.tobytes(), offsets.tobytes(), begins_at_ms)
+        SegmentEntries(
+            _FORMAT, start, len(data), zlib.crc32(data), found, hashes.tobytes(), offsets.tobytes(), begins_at_ms
+        )
     )
     segment.save_entries(_check_sum(content) + content)
 
 
 def read_entries(segment: Segment) -> SegmentEntries | None:
     """Return the saved entries; None without a file that fits the segment."""
+    found = _read(segment)
+    return found if found is not None and found.crc == _segment_crc(segment) else None
+
+
+def is_changed(segment: Segment) -> bool:
+    """Return whether the segment has other bytes than when its entries were saved."""
+    found = _read(segment)
+    return found is not None and found.crc != _segment_crc(segment)
+
+
+def _read(segment: Segment) -> SegmentEntries | None:
     content = segment.read_entries()
     if content[:4] != _check_sum(content[4:]):
         return None
@@ -86,9 +100,12 @@ def read_entries(segment: Segment) -> SegmentEntries | None:
         found = msgspec.msgpack.decode(content[4:], type=SegmentEntries)
     except msgspec.DecodeError:
         return None
-    if (found.format, found.size_bytes) != (_FORMAT, segment.size_bytes):
-        return None
-    return found if found.crc == zlib.crc32(segment.read(0, segment.size_bytes)) else None
+    is_same = (found.format, found.base, found.size_bytes) == (_FORMAT, segment.base, segment.size_bytes)
+    return found if is_same else None
+
+
+def _segment_crc(segment: Segment) -> int:
+    return zlib.crc32(segment.read(0, segment.size_bytes))
 
 
 def _check_sum(content: bytes) -> bytes:

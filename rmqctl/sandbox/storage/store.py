@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -13,15 +14,16 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import TAGS, encode_properties
 from rmqctl.protocol.record import Host, encode_record
 from rmqctl.rules.message_filters.tags import tag_code
+from rmqctl.sandbox.request import RefusalError
 
 from .commit_log import CommitLog, MemorySegment, Segment
 from .consume_queue import ConsumeQueue, Entry
 from .message_index import MessageIndex, carries
-from .recovery import DELETED_TOPICS, MIN_OFFSETS, CodeOf, Recovery
+from .recovery import DELETED_TOPICS, LOG_BOUNDS, MIN_OFFSETS, CodeOf, Recovery
 from .segment_entries import save_entries
 from .state import StateStore
 
-# MessageStoreConfig: the limit of one pull for messages in memory.
+# MessageStoreConfig: the default limits of one read, of messages in memory (maxTransferBytesOnMessageInMemory ...).
 MAX_TRANSFER_BYTES = 256 * 1024
 MAX_TRANSFER_COUNT = 32
 # maxFilterMessageSize, 16,000 bytes of entries of 20 bytes: how many entries one pull scans.
@@ -106,6 +108,8 @@ class MessageStore:
         self._state = state or StateStore()
         self._state.make_flush_before = log.make_flush
         log.on_full = self._save_entries
+        # How many bytes and how many messages one read returns at most.
+        self.transfer_limits: Callable[[], tuple[int, int]] = lambda: (MAX_TRANSFER_BYTES, MAX_TRANSFER_COUNT)
 
     def put(
         self, message: NewMessage, *, now_ms: int, store_host: Host, tags_code: int | None = None
@@ -190,8 +194,6 @@ class MessageStore:
         *,
         accepts_code: AcceptsCode | None = None,
         accepts_message: AcceptsMessage | None = None,
-        max_bytes: int = MAX_TRANSFER_BYTES,
-        max_transfer_count: int = MAX_TRANSFER_COUNT,
     ) -> GetMessageResult:
         """Read from an offset on, like DefaultMessageStore.getMessage; without a filter, every message matches."""
         queue = self.find_queue(topic, queue_id)
@@ -207,6 +209,7 @@ class MessageStore:
         if offset > high:
             return GetMessageResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
         # The first match is always returned, even when 0 messages were requested.
+        max_bytes, max_transfer_count = self.transfer_limits()
         count = max(1, min(max_count, max_transfer_count))
         if accepts_code is None and accepts_message is None:
             run = self._run(queue, offset, count, max_bytes)
@@ -358,6 +361,11 @@ class MessageStore:
                     self._state.put(MIN_OFFSETS, f"{topic}@{queue_id}", queue.min_offset)
 
     def _free_before(self, commit_log_offset: int) -> None:
+        second = self.log.second_segment_start()
+        if second is not None and second <= commit_log_offset:
+            # Written first: a start would miss the messages otherwise.
+            self._state.put(LOG_BOUNDS, "start", commit_log_offset)
+            self._state.flush()
         self.log.drop_before(commit_log_offset)
         self.index.drop_before(self.log.start)
 
@@ -375,8 +383,11 @@ class MessageStore:
         self.log.flush()
 
     def flush_behind(self) -> None:
-        """Do the same in the background where it is slow."""
+        """Do the same in the background where it is slow, and note which part of the log there is."""
         self.log.flush_behind()
+        with suppress(RefusalError):  # a full disk
+            self._state.put(LOG_BOUNDS, "start", self.log.start)
+            self._state.put(LOG_BOUNDS, "end", self.log.end)
 
     def lose_unflushed(self, code_of: CodeOf) -> None:
         """Drop the messages that a power cut would have lost."""

@@ -279,6 +279,7 @@ def script_locks(ask: Asker) -> None:
     for code in (41, 42):
         ask("broker", code)
         ask("broker", code, b"not json")
+        ask("broker", code, {})
         lock(code, None, queues)
         lock(code, "p1", queues, None)
         lock(code, "p1", None)

@@ -61,6 +61,18 @@ def proxy_jars(version: str) -> Path:
     return _fetched(f"proxy-{version}", JAVA_DIR / "proxy" / "pom.xml", version)
 
 
+def suite_jars(version: str) -> Path:
+    """Return a folder with Apache's client suites of a release that has them on Maven Central, and what they need."""
+    return _fetched(f"suites-{version}", JAVA_DIR / "suites" / "pom.xml", version)
+
+
+def suite_classes(version: str, suites: str) -> Path:
+    """Return a folder with tests/real/java/suites compiled against a release and the suites of `suites`."""
+    folder = JAVA_DIR / "suites"
+    sources = [*folder.glob("*.java"), *(folder / ("only4" if version.startswith("4.") else "since5")).glob("*.java")]
+    return _compiled_from(f"suite-classes-{version}", sorted(sources), rocketmq_jars(version), suite_jars(suites))
+
+
 def _fetched(name: str, pom: Path, version: str) -> Path:
     def fetch(folder: Path) -> None:
         subprocess.run(
@@ -84,12 +96,16 @@ def proxy_helper_classes(version: str) -> Path:
 
 
 def _compiled(name: str, source_dir: Path, jars: Path) -> Path:
-    sources = sorted(source_dir.glob("*.java"))
+    return _compiled_from(name, sorted(source_dir.glob("*.java")), jars)
+
+
+def _compiled_from(name: str, sources: list[Path], *jars: Path) -> Path:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
     def compile_all(folder: Path) -> None:
         subprocess.run(
-            ["javac", "-nowarn", "-Xlint:none", "-cp", f"{jars}/*", "-d", str(folder), *map(str, sources)],
+            ["javac", "-nowarn", "-Xlint:none", "-cp", ":".join(f"{each}/*" for each in jars), "-d", str(folder),
+             *map(str, sources)],
             check=True, timeout=120,
         )  # fmt: skip
 

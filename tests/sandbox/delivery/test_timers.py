@@ -172,6 +172,20 @@ def test_a_message_that_is_taken_back_does_not_come() -> None:
     play("5.4.0", scenario, settings={"recallMessageEnable": "true"})
 
 
+@pytest.mark.parametrize(("with_topic", "left"), [("false", []), ("true", [b"one"])])
+def test_a_recall_also_takes_back_other_topics_messages_of_that_key(with_topic: str, left: list[bytes]) -> None:
+    async def scenario(sandbox: Sandbox, peer: Peer) -> None:
+        text = pairs(UNIQ_KEY="U", TIMER_DELAY_SEC=5)
+        await send(peer, "T", b"one", properties=text)
+        handle = (await send(peer, "T2", b"two", properties=text)).ext_fields["recallHandle"]
+        assert await _recall(peer, handle, "T2") == (ResponseCode.SUCCESS, UNSET_REMARK)
+        await sandbox.advance(10)
+        assert (await bodies(peer, "T"), await bodies(peer, "T2")) == (left, [])
+
+    settings = {"recallMessageEnable": "true", "appendTopicForTimerDeleteKey": with_topic}
+    play("5.4.0", scenario, settings=settings)
+
+
 def test_taking_back_is_off_unless_it_is_switched_on() -> None:
     async def scenario(_: Sandbox, peer: Peer) -> None:
         answer = await peer.ask(RequestCode.RECALL_MESSAGE, producerGroup="P", topic="T", recallHandle="x")

@@ -53,7 +53,7 @@ async def test_sends_with_codes_of_stored_messages_are_stored(plays: str, code: 
 
 def test_a_code_that_is_a_text_is_refused() -> None:
     faults = _sandbox().faults
-    for codes in (("SEND_MESSAGE_V2", 2), (310, "SYSTEM_BUSY")):
+    for codes in (("SEND_MESSAGE_V2", 2), (310, "SYSTEM_BUSY"), (-5, 2), (310, -1)):
         with pytest.raises(UsageError, match="is not a number"):
             faults.answer(*codes)
     assert faults.planned == []

@@ -56,6 +56,8 @@ async def test_settings_of_the_black_list_and_those_it_does_not_obey_are_refused
         peer = await Peer.of_broker(sandbox)
         for name, code in (
             ("brokerConfigPath", ResponseCode.NO_PERMISSION),
+            ("messageDelayLevel", ResponseCode.INVALID_PARAMETER),
+            ("maxMessageSize", ResponseCode.INVALID_PARAMETER),
             ("deleteWhen", ResponseCode.INVALID_PARAMETER),
             ("sendMessageThreadPoolNums", ResponseCode.INVALID_PARAMETER),
         ):
@@ -88,6 +90,9 @@ async def test_topics_that_sends_create_are_switched_off_at_run_time(tmp_path: P
     ({"deleteWhen": "05"}, "deleteWhen is not a setting", None),
     ({"recallMessageEnable": "yes"}, "Invalid value 'yes' of the setting recallMessageEnable", "true or false"),
     ({"maxMessageSize": "4MB"}, "Invalid value '4MB' of the setting maxMessageSize", "a number"),
+    ({"maxMessageSize": "9"}, "Invalid value '9'", "a number"),
+    ({"messageDelayLevel": "1s bad"}, "Invalid value '1s bad'", "levels such as"),
+    ({"timerPrecisionMs": "250"}, "Invalid value '250'", "100, 200, 500 or 1000"),
     ({"flushDiskType": "NONE"}, "Invalid value 'NONE'", "ASYNC_FLUSH or SYNC_FLUSH"),
 ])  # fmt: skip
 def test_settings_of_the_start_are_checked(given: dict[str, str], sentence: str, hint: str | None) -> None:
@@ -120,6 +125,15 @@ def test_like_default_differs_where_the_sandbox_does() -> None:
     plain, default = (Sandbox(like_default=is_like).brokers["broker-a"].settings.as_dict() for is_like in (False, True))
     assert {name for name in plain if plain[name] != default[name]} == {"enablePropertyFilter"}
     assert default["enablePropertyFilter"] == "false"
+
+
+@pytest.mark.parametrize(("wanted", "taken"), [(0, "100"), (7, "100"), (250, "200"), (999, "500"), (5000, "1000")])
+async def test_the_precision_of_timers_is_the_next_smaller_one(wanted: int, taken: str) -> None:
+    async with Sandbox(clock=VirtualClock()) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await peer.ask_ok(RequestCode.UPDATE_BROKER_CONFIG, f"timerPrecisionMs={wanted}".encode())
+        assert (await settings(peer))["timerPrecisionMs"] == taken
+        await peer.aclose()
 
 
 async def test_the_brokers_permission_reaches_the_routes_at_once() -> None:

@@ -42,6 +42,21 @@ def _sandbox(**options: Any) -> Sandbox:
 
 
 @RELEASES
+async def test_a_pull_returns_as_many_messages_as_the_settings_allow(plays: str) -> None:
+    settings = {"maxTransferCountOnMessageInMemory": "50", "maxTransferBytesOnMessageInMemory": "65536"}
+    async with _sandbox(plays=plays, settings=settings) as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "T", count=60)
+        many = await peer.ask(PULL, **_fields(maxMsgNums=100))
+        few = await peer.ask(PULL, **_fields(maxMsgNums=7))
+        await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, b"maxTransferCountOnMessageInMemory=20")
+        changed = await peer.ask(PULL, **_fields(maxMsgNums=100))
+        await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, b"maxTransferBytesOnMessageInMemory=1")
+        one = await peer.ask(PULL, **_fields(maxMsgNums=100))
+    assert [len(_offsets(each)) for each in (many, few, changed, one)] == [50, 7, 20, 1]
+
+
+@RELEASES
 @pytest.mark.parametrize(
     ("offset", "code", "status", "next_offset"),
     [

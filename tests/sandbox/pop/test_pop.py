@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import time
 from typing import Any
 
 from rmqctl.net.clock import VirtualClock
@@ -87,6 +88,20 @@ async def test_pop_moves_the_offset_at_once_and_tells_where_messages_stood() -> 
         assert answer.ext_fields["msgOffsetInfo"] == "0 2 0,1"
         assert answer.ext_fields["restNum"] == "1"
         assert await stored_offset(peer, 2) == "2"
+        await peer.aclose()
+
+
+async def test_clients_whose_clock_did_not_jump_pop_after_a_jump_as_before() -> None:
+    async with Sandbox() as sandbox:
+        peer = await Peer.of_broker(sandbox)
+        await send(peer, "before")
+        await sandbox.advance(3600)
+        for born_ms in (time.time_ns() // 1_000_000, sandbox.clock.now_ms()):
+            await send(peer, "after")
+            popped = await peer.ask_ok(POP, **pop_fields(sandbox, bornTime=born_ms, pollTime=15_000))
+            assert "after" in bodies(popped)
+        late = await peer.ask(POP, **pop_fields(sandbox, bornTime=sandbox.clock.now_ms() - 60_000))
+        assert late.code == ResponseCode.POLLING_TIMEOUT
         await peer.aclose()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,19 @@ def test_what_a_broker_has_lost_is_named(tmp_path: Path, caplog: pytest.LogCaptu
         path.unlink()
     (warning,) = run(start())
     assert "its messages are missing" in warning
+
+
+def test_the_missing_folder_of_a_broker_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def start() -> None:
+        async with Sandbox(clock=VirtualClock(), dir=tmp_path, brokers=2):
+            pass
+
+    run(start())
+    assert not caplog.records
+    shutil.rmtree(tmp_path / "broker-b")
+    run(start())
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning == f"{tmp_path / 'broker-b'}: the folder is missing: broker-b starts without any data"
 
 
 def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:

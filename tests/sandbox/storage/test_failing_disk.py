@@ -144,7 +144,7 @@ def test_a_segment_that_was_removed_does_not_come_back(tmp_path: Path, monkeypat
     synced = note_syncs(monkeypatch)
     disk.store.drop_stored_before(2000)
     assert len(disk.segments) == 1
-    assert set(synced) == {"commitlog"}
+    assert "commitlog" in synced
     disk.close()
 
 

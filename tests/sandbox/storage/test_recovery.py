@@ -321,6 +321,48 @@ def test_a_start_by_saved_entries_finds_what_the_records_say(
     disk.close()
 
 
+@pytest.mark.parametrize(("harm", "said", "lost"), [
+    (lambda paths: paths[-1].unlink(), "the last {} bytes of messages are missing", -1),
+    (lambda paths: paths[-1].write_bytes(b""), "the last {} bytes of messages are missing", -1),
+    (lambda paths: paths[0].unlink(), "the {} bytes of messages before it are missing", 0),
+])  # fmt: skip
+def test_whole_files_that_are_missing_are_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[list[Path]], None], said: str, lost: int
+) -> None:
+    disk = Disk(tmp_path, segment_bytes=500)
+    put(disk.store, *(message(body=b"body %d" % number) for number in range(20)))
+    # What retention drops is not missing.
+    disk.store.flush_behind()
+    disk.store._free_before(disk.log.second_segment_start() or 0)
+    disk.store.flush_behind()
+    disk.reopen()
+    assert not caplog.records
+    disk.close()
+    paths = disk.segments
+    lost_bytes = paths[lost].stat().st_size
+    harm(paths)
+    disk._open()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert said.format(lost_bytes) in warning
+    caplog.clear()
+    disk.store.flush_behind()
+    disk.reopen()
+    assert not caplog.records
+    disk.close()
+
+
+def test_a_full_segment_whose_bytes_changed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = Disk(tmp_path, segment_bytes=500)
+    put(disk.store, *(message(KEYS=f"k{number}") for number in range(20)))
+    disk.close()
+    first = disk.segments[0]
+    first.write_bytes(first.read_bytes().replace(b"k1\x02", b"k7\x02", 1))
+    disk._open()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith(f"{first}: its bytes changed since it was full")
+    disk.close()
+
+
 def test_a_long_start_says_how_far_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,8 +13,9 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message_id import encode_offset_id
-from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.protocol.properties import SHARDING_KEY, UNIQ_KEY
 from rmqctl.protocol.record import iter_batch
+from rmqctl.protocol.sends import DELAY, TRAN_MSG
 from rmqctl.rules.message_wait import REAL_TOPIC
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.delivery.delays import delay_level
@@ -35,6 +36,10 @@ _MSG_REGION = "MSG_REGION"
 _TRACE_ON = "TRACE_ON"
 _POP_CK = "POP_CK"
 _INNER_NUM = "INNER_NUM"
+_PRIORITY = "_SYS_MSG_PRIORITY_"
+# The properties of delayed and ordered messages.
+_OTHER_TYPES = (DELAY, *ASKED_BY, SHARDING_KEY)
+_MAX_INT = 2**31 - 1
 
 _TRANSACTION_BITS = MessageFlag.TRANSACTION_ROLLED_BACK
 # TopicFilterType.MULTI_TAG.
@@ -120,6 +125,8 @@ def _send_one(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
         redirect_to_dlq(broker, message, find_group(broker, group), fields)
     if is_5 and not properties.get(UNIQ_KEY):
         properties[UNIQ_KEY] = new_unique_key(broker.store_host, broker.now_ms())
+    if is_5 and (chosen := _queue_of_priority(properties, topic)) is not None:
+        queue_id = message.queue_id = chosen
     is_prepared = _is_prepared(broker, message)
     if is_5:
         if message.sys_flag & MessageFlag.INNER_BATCH or _INNER_NUM in properties:
@@ -129,6 +136,20 @@ def _send_one(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
         properties.pop(_WAIT, None)
     placed = broker.halves.prepare(message) if is_prepared else broker.put(message)
     return _Sent([placed], queue_id, properties)
+
+
+def _queue_of_priority(properties: dict[str, str], topic: Topic) -> int | None:
+    """Return the queue of a message with a priority, which is that number; None without one.
+
+    A message that is also ordered, delayed or of a transaction loses its priority (TopicMessageType).
+    """
+    priority = properties.get(_PRIORITY, "")
+    if not priority.isdecimal() or int(priority) > _MAX_INT:
+        return None
+    if properties.get(TRAN_MSG, "").lower() == "true" or any(name in properties for name in _OTHER_TYPES):
+        del properties[_PRIORITY]
+        return None
+    return min(int(priority), topic.write_queue_count - 1)
 
 
 def _is_prepared(broker: Broker, message: NewMessage) -> bool:

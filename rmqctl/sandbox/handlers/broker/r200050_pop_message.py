@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rmqctl.net.clock import JumpClock
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -12,6 +13,7 @@ from rmqctl.protocol.record import copy_record
 from rmqctl.rules.pop_handles import ORDERLY_REVIVE_QUEUE, POP_CK, Handle, OffsetInfo
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.pop.orders import OrderInfo
+from rmqctl.sandbox.pop.state import is_chosen
 from rmqctl.sandbox.request import RefusalError, Request, answer
 from rmqctl.sandbox.storage.store import GetMessageResult, GetStatus
 
@@ -48,7 +50,11 @@ def handle(broker: Broker, request: Request) -> Command | None:
 
 def poll_end_ms(broker: Broker, request: Request) -> tuple[int, int]:
     """Return when a request was born and when its wait ends, in ms; without bornTime it was born now."""
-    born_ms = request.number("bornTime", 0) or broker.now_ms()
+    now_ms = broker.now_ms()
+    born_ms = request.number("bornTime", 0) or now_ms
+    if isinstance(broker.clock, JumpClock) and abs(now_ms - broker.clock.ahead_ms - born_ms) < abs(now_ms - born_ms):
+        # The clocks of clients outside of this process do not jump.
+        born_ms += broker.clock.ahead_ms
     return born_ms, born_ms + request.number("pollTime", 0)
 
 
@@ -102,22 +108,34 @@ class _Pop:
 
     def _read(self) -> None:
         target, turn = self.target, self.broker.pop.next_turn()
+        by_priority = self._is_by_priority(turn)
         retry_names = [] if self.is_orderly else retry_topics(self.broker, target)
         if turn % 2 == 0:
             retry_names.reverse()
-        retry_first = not self.is_orderly and self.broker.pop.is_retry_first(turn)
+        retry_first = not self.is_orderly and self.broker.pop.is_retry_first(turn, by_priority=by_priority)
+        if by_priority:
+            turn = 0  # it starts at the first queue
+        is_descending = self.broker.settings.flag("priorityOrderAsc")
         if retry_first:
-            self._read_retry(retry_names, turn)
-        for queue_id in target.queue_ids(self.topic, turn):
+            self._read_retry(retry_names, turn, is_descending)
+        for queue_id in target.queue_ids(self.topic, turn, is_descending=is_descending):
             self._read_queue(target.topic, queue_id)
         if not retry_first and self.count < self.max_count:
-            self._read_retry(retry_names, turn)
+            self._read_retry(retry_names, turn, is_descending)
 
-    def _read_retry(self, names: list[str], turn: int) -> None:
+    def _is_by_priority(self, turn: int) -> bool:
+        """Return whether the queues are read in the order of their priorities (usePriorityMode)."""
+        if self.is_orderly or self.topic.attributes.get("message.type") != "PRIORITY":
+            return False
+        config = self.broker.groups.find(self.target.group)
+        attributes = {} if config is None else config["attributes"]
+        return is_chosen(turn, int(attributes.get("priority.factor", "100")))
+
+    def _read_retry(self, names: list[str], turn: int, is_descending: bool) -> None:
         """Read retry topics until one has messages: handles cannot distinguish two of them."""
         for name in names:
             topic, before = self.broker.topics.find(name), self.count
-            for queue_id in [] if topic is None else rotated(topic.read_queue_count, turn):
+            for queue_id in [] if topic is None else rotated(topic.read_queue_count, turn, is_descending=is_descending):
                 self._read_queue(name, queue_id)
             if self.count > before:
                 return
@@ -194,7 +212,7 @@ class _Pop:
             wait_ms = 0  # a read scans a limited number of messages; more follow the skipped ones
         if self.free_at_ms is not None:
             wait_ms = min(wait_ms, self.free_at_ms - broker.now_ms())
-        queues = waited_for(target, self.topic, [] if self.is_orderly else retry_topics(broker, target))
+        queues = waited_for(broker, target, self.topic, [] if self.is_orderly else retry_topics(broker, target))
         hold_request(broker, state.polling, key, queues, wait_ms, self.request, self.run, passing=self.filter)
         return None
 

@@ -48,7 +48,7 @@ class _Notification:
         require_group(broker, target.group, _NO_NEWS)
         self.free_at_ms = None
         retries = [] if self.is_orderly else retry_topics(broker, target)
-        queues = waited_for(target, topic, retries)
+        queues = waited_for(broker, target, topic, retries)
         if any(self._has_news(name, queue_id) for name, queue_id in queues):
             return self._answer(has_news=True)
         return self._hold(queues)

@@ -58,7 +58,7 @@ def _recalling_message(broker: Broker, request: Request) -> NewMessage:
     if not 0 < left_ms < broker.settings.number("timerMaxDelaySec") * 1000:
         raise _illegal("timestamp invalid")
     properties = {
-        TAGS: _TAG, TIMER_DEL_UNIQKEY: delete_key(topic, unique_key), UNIQ_KEY: unique_key,
+        TAGS: _TAG, TIMER_DEL_UNIQKEY: delete_key(topic, unique_key, broker.settings), UNIQ_KEY: unique_key,
         TIMER_DELIVER_MS: at_text, _BORN_TIMESTAMP: str(now_ms), _PGROUP: request.text("producerGroup", ""),
     }  # fmt: skip
     return NewMessage(

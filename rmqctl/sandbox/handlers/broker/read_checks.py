@@ -39,14 +39,17 @@ class ReadTarget(Struct, frozen=True):
         """Read it from a request; a missing queue id is 0, like a Java int."""
         return cls(request.text("consumerGroup"), request.text("topic"), request.number("queueId", 0))
 
-    def queue_ids(self, topic: Topic, turn: int) -> list[int]:
+    def queue_ids(self, topic: Topic, turn: int, *, is_descending: bool = True) -> list[int]:
         """Return the queues to read, in the order of this turn."""
-        return [self.queue_id] if self.queue_id >= 0 else rotated(topic.read_queue_count, turn)
+        if self.queue_id >= 0:
+            return [self.queue_id]
+        return rotated(topic.read_queue_count, turn, is_descending=is_descending)
 
 
-def rotated(count: int, turn: int) -> list[int]:
-    """Return queue ids in descending order, starting at a different one each turn (popMsgFromTopic)."""
-    return [count - 1 - (turn + step) % count for step in range(count)]
+def rotated(count: int, turn: int, *, is_descending: bool = True) -> list[int]:
+    """Return all queue ids in order, starting at a different one each turn (popMsgFromTopic)."""
+    ids = [(turn + step) % count for step in range(count)]
+    return [count - 1 - queue_id for queue_id in ids] if is_descending else ids
 
 
 def require_readable_broker(broker: Broker, what: str, fields: dict[str, object]) -> None:
@@ -118,9 +121,12 @@ def retry_topics(broker: Broker, target: ReadTarget) -> list[str]:
     return names
 
 
-def waited_for(target: ReadTarget, topic: Topic, retry_names: list[str]) -> list[tuple[str, int]]:
+def waited_for(broker: Broker, target: ReadTarget, topic: Topic, retry_names: list[str]) -> list[tuple[str, int]]:
     """Return the queues whose messages end a wait."""
-    return [(target.topic, queue_id) for queue_id in target.queue_ids(topic, 0)] + [(name, 0) for name in retry_names]
+    # With queues of its own for each queue, a retry topic is yet to get some of them.
+    retry_count = topic.write_queue_count if broker.settings.flag("useSeparateRetryQueue") else 1
+    retries = [(name, queue_id) for name in retry_names for queue_id in range(retry_count)]
+    return [(target.topic, queue_id) for queue_id in target.queue_ids(topic, 0)] + retries
 
 
 def look_offset(broker: Broker, group: str, topic: str, queue_id: int) -> int:
