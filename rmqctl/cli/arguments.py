@@ -56,6 +56,14 @@ def milliseconds_option(option: str, text: str) -> int:
         return parse_duration_ms(text)
 
 
+def split_pair(option: str, text: str, *, hint: str | None = None) -> tuple[str, str]:
+    """Return the name and the value of an option's NAME=VALUE; only the value may be empty. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{option} expects NAME=VALUE, not {text!r}.", hint=hint)
+    return name, value
+
+
 def parse_queues(given: list[str] | None) -> "tuple[QueueChoice, ...]":
     """Return the queues of --queue, an empty tuple for all. Raises UsageError."""
     from rmqctl.admin.topics.queues import parse_queue_choice

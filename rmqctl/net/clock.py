@@ -153,6 +153,11 @@ class _JumpTimer:
 _GONE = object()
 
 
+def ahead_ms(clock: Clock) -> int:
+    """Return how far a clock has jumped ahead of the machine's."""
+    return clock.ahead_ms if isinstance(clock, JumpClock) else 0
+
+
 class JumpClock:
     """The machine's clock with jumps: time passes by itself, and `advance()` skips a part of it.
 

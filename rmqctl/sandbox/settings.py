@@ -124,27 +124,28 @@ _SMALLEST_MESSAGE_BYTES = 10
 _PRECISIONS_MS = (100, 200, 500, 1000)
 _FLAG, _NUMERIC = "true or false", "a number"
 _ENUMS = {"flushDiskType": {"ASYNC_FLUSH", "SYNC_FLUSH"}}
-
-
 _KINDS = {
     **{name: " or ".join(sorted(values)) for name, values in _ENUMS.items()},
     "messageDelayLevel": "levels such as 1s 5m 2h", "timerPrecisionMs": "100, 200, 500 or 1000",
 }  # fmt: skip
 
 
+def obeyed_names(profile: Profile) -> set[str]:
+    """Return the names of the settings that a broker of this release in the sandbox obeys."""
+    return broker_settings(profile, {}, lambda: 0).as_dict().keys() - _REPORTED
+
+
 def check_settings(profile: Profile, given: Mapping[str, str]) -> None:
     """Raise UsageError for a setting that a broker of this release in the sandbox does not obey, or for its value."""
-    known = broker_settings(profile, {}, lambda: 0)
-    obeyed = known.as_dict().keys() - _REPORTED
+    known, obeyed = broker_settings(profile, {}, lambda: 0), obeyed_names(profile)
     for name, value in given.items():
         if name not in obeyed:
             raise UsageError(
                 f"{name} is not a setting that the sandbox obeys as {profile.name}.",
                 hint=hint_for(name, obeyed, otherwise="docs/sandbox.md lists the settings."),
             )
-        kind = known.kind(name)
         if known.read(name, value) != value or not _is_usable(name, value):
-            raise UsageError(f"Invalid value '{value}' of the setting {name}.", hint=f"Use {kind}.")
+            raise UsageError(f"Invalid value '{value}' of the setting {name}.", hint=f"Use {known.kind(name)}.")
 
 
 def _is_usable(name: str, value: str) -> bool:

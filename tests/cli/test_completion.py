@@ -99,6 +99,7 @@ def test_there_is_none_for_other_shells(capsys: Captured) -> None:
         (["diagnose", "--only", "PXY"], ["PXY001", "PXY002"]),
         (["offset", "show", "--where", "consumer"], ["consumerOffset"]),
         (["group", "update", "g", "--set", "retryMax"], ["retryMaxTimes="]),
+        (["sandbox", "up", "--set", "enableProp"], ["enablePropertyFilter="]),
         (["sandbox", "fault", "ans"], ["answer"]),
         (["sandbox", "fault", "answer", "SEND_BATCH"], ["SEND_BATCH_MESSAGE"]),
         (["offset", "show", "-h"], ["-h"]),

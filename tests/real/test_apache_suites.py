@@ -10,14 +10,12 @@ import os
 import subprocess
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
 
-from rmqctl.errors import UsageError
 from rmqctl.sandbox.profile import find_profile
-from rmqctl.sandbox.settings import check_settings
+from rmqctl.sandbox.settings import obeyed_names
 
 from .harness.cluster import Cluster, Reachable
 from .harness.jars import VERSIONS, rocketmq_jars, suite_classes, suite_jars
@@ -86,12 +84,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def _obeyed(version: str) -> dict[str, str]:
     """Return the settings that the sandbox has: the others are about a real store's files."""
-    found = {}
-    for name, value in _SETTINGS[version].items():
-        with suppress(UsageError):
-            check_settings(find_profile(version), {name: value})
-            found[name] = value
-    return found
+    names = obeyed_names(find_profile(version))
+    return {name: value for name, value in _SETTINGS[version].items() if name in names}
 
 
 @pytest.mark.timeout(3600)

@@ -26,9 +26,11 @@ _OF_OPTIONS = {
     "--fail-on": "SEVERITY", "--warn-severity": "SEVERITY", "--only": "FINDING", "--set": "FIELD",
     "--id": "RECEIPT",
 }  # fmt: skip
-_OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"} | {
-    (f"topic {verb}", "--set"): "TOPIC_FIELD" for verb in ("create", "update")
-}
+_OF_COMMANDS = (
+    {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"}
+    | {(f"topic {verb}", "--set"): "TOPIC_FIELD" for verb in ("create", "update")}
+    | {("sandbox up", "--set"): "SANDBOX_SETTING"}
+)
 # Arguments whose metavar does not name a kind: all arguments of the command, in order.
 _ARGUMENTS = {
     "offset clone": ["GROUP", "GROUP"],
@@ -144,8 +146,13 @@ def _sandbox_values() -> dict[str, tuple[str, ...]]:
     from rmqctl.cli.sandbox.fault_words import ACTIONS
     from rmqctl.sandbox.profile import PROFILES
     from rmqctl.sandbox.scenarios.table import SCENARIOS
+    from rmqctl.sandbox.settings import obeyed_names
 
-    return {"SCENARIO": tuple(SCENARIOS), "RELEASE": tuple(PROFILES), "FAULT": tuple(ACTIONS)}
+    names = set().union(*map(obeyed_names, PROFILES.values()))
+    return {
+        "SCENARIO": tuple(SCENARIOS), "RELEASE": tuple(PROFILES), "FAULT": tuple(ACTIONS),
+        "SANDBOX_SETTING": tuple(f"{name}=" for name in sorted(names)),
+    }  # fmt: skip
 
 
 def _settings() -> tuple[str, ...]:

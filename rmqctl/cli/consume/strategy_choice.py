@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.admin.topics.queues import QueueChoice
+from rmqctl.cli.arguments import split_pair
 from rmqctl.consumer.membership import own_client_id
 from rmqctl.consumer.rules.strategies import NOT_ALONE
 from rmqctl.errors import NotFoundError, UsageError
@@ -107,11 +108,7 @@ def parse_custom(given: Sequence[str]) -> dict[str, Any]:
     """Parse NAME=VALUE; a value that is not valid JSON is a text. Raises UsageError."""
     custom: dict[str, Any] = {}
     for each in given:
-        name, sign, text = each.partition("=")
-        if not name or not sign:
-            raise UsageError(
-                f"--strategy-option expects NAME=VALUE, not {each!r}.", hint="Use for example maxShare=1.5."
-            )
+        name, text = split_pair("--strategy-option", each, hint="Use for example maxShare=1.5.")
         if name in custom:
             raise UsageError(f"--strategy-option {name} is given twice.")
         try:

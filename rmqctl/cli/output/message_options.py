@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
+from rmqctl.cli.arguments import split_pair
 from rmqctl.errors import UsageError
 from rmqctl.text.names import one_of
 from rmqctl.text.option_errors import option_errors
@@ -122,13 +123,7 @@ def parse_span(since: str | None, until: str | None) -> tuple[int | None, int | 
 
 def parse_properties(given: list[str]) -> tuple[tuple[str, str], ...]:
     """Return the names and values of --property. Raises UsageError."""
-    pairs = []
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--property expects NAME=VALUE, not {text!r}.")
-        pairs.append((name, value))
-    return tuple(pairs)
+    return tuple(split_pair("--property", text) for text in given)
 
 
 def not_empty(option: str, text: str | None) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqctl.cli.arguments import split_pair
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
@@ -119,9 +120,7 @@ def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:
 def _parse_settings(pairs: "Iterable[str]") -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--set expects NAME=VALUE, not {pair!r}.", hint="Write --set recallMessageEnable=true.")
+        name, value = split_pair("--set", pair, hint="Write --set recallMessageEnable=true.")
         if found.setdefault(name, value) != value:
             raise UsageError(f"--set has two values for {name}.")
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
-from rmqctl.net.clock import JumpClock, SystemClock
+from rmqctl.net.clock import SystemClock, ahead_ms
 from rmqctl.net.line_server import LineServer
 from rmqctl.sandbox.sandbox import CLUSTER, Sandbox
 from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
@@ -105,7 +105,7 @@ class ControlServer:
         sandbox = self._sandbox
         return SandboxStatus(
             namesrv=sandbox.addr, pid=os.getpid(), plays=sandbox.profile.name, cluster_name=CLUSTER,
-            dir=self._directory, start_timestamp=self._started_at_ms, clock_ahead_ms=self._ahead_ms,
+            dir=self._directory, start_timestamp=self._started_at_ms, clock_ahead_ms=ahead_ms(sandbox.clock),
             connection_count=len(sandbox.name_server.server.channels), fault_count=len(sandbox.faults.planned),
             partition_count=len(sandbox.faults.partitions),
             brokers=[broker_status(broker) for broker in sandbox.brokers.values()],
@@ -114,14 +114,10 @@ class ControlServer:
     async def _list(self, _: ListFaults) -> FaultReport:
         return self._faults.report()
 
-    @property
-    def _ahead_ms(self) -> int:
-        clock = self._sandbox.clock
-        return clock.ahead_ms if isinstance(clock, JumpClock) else 0
-
     async def _advance(self, ask: Advance) -> ClockReport:
         await self._sandbox.advance(ask.milliseconds / 1000)
-        return ClockReport(self._sandbox.clock.now_ms(), self._ahead_ms)
+        clock = self._sandbox.clock
+        return ClockReport(clock.now_ms(), ahead_ms(clock))
 
     async def _seed(self, ask: Seed) -> list[SeededGroup]:
         from rmqctl.sandbox.scenarios.table import SCENARIOS

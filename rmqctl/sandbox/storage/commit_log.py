@@ -10,9 +10,13 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 
 
 class Segment(Protocol):
-    """A part of the log. `base` is the log offset of its first byte, `name` its name in messages to the user."""
+    """A part of the log. `base` is the log offset of its first byte, `name` its name in messages to the user.
+
+    `keeps_entries` is whether `save_entries` has any effect.
+    """
 
     base: int
+    keeps_entries: bool
 
     @property
     def name(self) -> str:
@@ -41,7 +45,7 @@ class Segment(Protocol):
         """Close open files."""
 
     def save_entries(self, content: bytes) -> None:
-        """Save what the queues know about its messages, where that is useful and possible."""
+        """Save what the queues know about its messages, where that is possible."""
 
     def read_entries(self) -> bytes:
         """Return what was saved, b"" if nothing was."""
@@ -54,6 +58,7 @@ class MemorySegment:
     """A segment in memory; it ends with the process."""
 
     name = "memory"
+    keeps_entries = False
 
     def __init__(self, base: int) -> None:
         self.base = base
@@ -177,9 +182,13 @@ class CommitLog:
         self.end = end
         self.flushed = min(self.flushed, end)
 
+    def has_segment_before(self, commit_log_offset: int) -> bool:
+        """Return whether `drop_before()` would delete a segment."""
+        return len(self._bases) > 1 and self._bases[1] <= commit_log_offset
+
     def drop_before(self, commit_log_offset: int) -> None:
         """Delete the segments that end at or before an offset, except the newest. Raises OSError."""
-        while len(self._bases) > 1 and self._bases[1] <= commit_log_offset:
+        while self.has_segment_before(commit_log_offset):
             del self._bases[0]
             self.segments.pop(0).remove()
 

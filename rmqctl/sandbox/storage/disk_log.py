@@ -26,6 +26,8 @@ _FILE = re.compile(r"\d{20}")
 class FileSegment:
     """A segment that is a file."""
 
+    keeps_entries = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.base = int(path.name)
@@ -158,8 +160,7 @@ class DiskLog(CommitLog):
 
     def drop_before(self, commit_log_offset: int) -> None:
         """See CommitLog."""
-        second = self.second_segment_start()
-        if second is not None and second <= commit_log_offset:
+        if self.has_segment_before(commit_log_offset):
             self._syncing.wait()
             super().drop_before(commit_log_offset)
 

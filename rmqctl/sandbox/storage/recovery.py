@@ -14,7 +14,7 @@ from .commit_log import CommitLog, Segment
 from .consume_queue import ConsumeQueue
 from .message_index import MessageIndex
 from .record_scan import DamagedError, ScannedRecord, iter_records
-from .segment_entries import QueueEntries, is_changed, read_entries, save_entries
+from .segment_entries import QueueEntries, SegmentEntries, read_entries, save_entries
 from .state import StateStore
 
 logger = logging.getLogger("rmqctl.sandbox")
@@ -50,34 +50,43 @@ class Recovery:
         }
         self._report_at_s = time.monotonic() + _REPORT_S
         self._warn_of_missing()
-        for segment in list(log.segments):
-            if not self._take_entries(segment):
-                self._scan(segment)
+        *full, newest = log.segments
+        for segment in full:
+            self._read_full(segment)
             self._report(segment, segment.size_bytes)
+        self._scan(newest, newest.read(0, newest.size_bytes))
+        self._report(newest, newest.size_bytes)
         self._finish()
 
     def _warn_of_missing(self) -> None:
         """Warn of messages that are gone without a trace in the files that are left."""
         bounds, log = self._state.load(LOG_BOUNDS), self._log
-        name = log.segments[0 if log.start > bounds.get("start", log.start) else -1].name
-        if log.start > bounds.get("start", log.start):
-            logger.warning("%s: the %d bytes of messages before it are missing", name, log.start - bounds["start"])
-        if log.end < bounds.get("end", log.end):
-            logger.warning("%s: the last %d bytes of messages are missing", name, bounds["end"] - log.end)
+        start, end = bounds.get("start", log.start), bounds.get("end", log.end)
+        if start < log.start:
+            logger.warning(
+                "%s: the %d bytes of messages before it are missing", log.segments[0].name, log.start - start
+            )
+        if end > log.end:
+            logger.warning("%s: the last %d bytes of messages are missing", log.segments[-1].name, end - log.end)
 
-    def _scan(self, segment: Segment) -> None:
+    def _read_full(self, segment: Segment) -> None:
+        data, saved = segment.read(0, segment.size_bytes), read_entries(segment)
+        is_changed = saved is not None and not saved.is_of(data)
+        if saved is not None and not is_changed and self._take(saved):
+            return
+        self._scan(segment, data)
+        if is_changed:
+            logger.warning("%s: its bytes changed since it was full, and are not what was stored", segment.name)
+        save_entries(segment, self.queues, self.index)
+
+    def _scan(self, segment: Segment, data: bytes) -> None:
         try:
-            for number, found in enumerate(iter_records(segment.read(0, segment.size_bytes), segment.base)):
+            for number, found in enumerate(iter_records(data, segment.base)):
                 self._enter(found)
                 if not number % _REPORT_COUNT:
                     self._report(segment, found.at)
         except DamagedError as damage:
             self._cut(segment, damage)
-        else:
-            if segment is not self._log.segments[-1]:
-                if is_changed(segment):
-                    logger.warning("%s: its bytes changed since it was full, and are not what was stored", segment.name)
-                save_entries(segment, self.queues, self.index)
 
     def _report(self, segment: Segment, at: int) -> None:
         """Report a long start now and then; `rmqctl sandbox up --detach` waits as long as it hears of one."""
@@ -86,32 +95,29 @@ class Recovery:
             done_bytes, all_bytes = segment.base + at - self._log.start, self._log.end - self._log.start
             logger.info("read %d of %d MiB of messages, up to %s", done_bytes // _MIB, all_bytes // _MIB, segment.name)
 
-    def _take_entries(self, segment: Segment) -> bool:
-        """Add all records of a full segment by its saved entries; return whether it has some that fit."""
-        saved = None if segment is self._log.segments[-1] else read_entries(segment)
-        if saved is None:
-            return False
-        counts = [self._count_outdated(each) for each in saved.queues]
-        if None in counts:
-            return False
-        for each, skipped_count in zip(saved.queues, counts, strict=True):
-            if skipped_count is not None and skipped_count < each.count:
-                queues = self.queues.setdefault(each.topic, {})
-                if each.queue_id not in queues:
-                    queues[each.queue_id] = ConsumeQueue()
-                    queues[each.queue_id].start_at(each.first_offset + skipped_count)
-                queues[each.queue_id].extend(each.columns, skipped_count)
+    def _take(self, saved: SegmentEntries) -> bool:
+        """Add all records of a full segment by its entries, or none when those of a queue cannot be next."""
+        taken = []
+        for entries in saved.queues:
+            skipped_count = self._count_outdated(entries)
+            if skipped_count < entries.count:
+                queue_offset = entries.first_offset + skipped_count
+                if queue_offset != self._expected(entries.topic, entries.queue_id, queue_offset):
+                    return False
+                taken.append((entries, skipped_count))
+        for entries, skipped_count in taken:
+            queues = self.queues.setdefault(entries.topic, {})
+            if entries.queue_id not in queues:
+                queues[entries.queue_id] = ConsumeQueue()
+                queues[entries.queue_id].start_at(entries.first_offset + skipped_count)
+            queues[entries.queue_id].extend(entries.columns, skipped_count)
         self.index.extend(saved.key_hashes, saved.key_offsets, saved.begins_at_ms)
         return True
 
-    def _count_outdated(self, saved: QueueEntries) -> int | None:
-        """Return how many of a queue's entries no longer count, None when the rest cannot be next."""
-        min_offset = self._minima.get((saved.topic, saved.queue_id), 0)
-        count = max(min_offset - saved.first_offset, saved.count_before(self._deleted.get(saved.topic, 0)), 0)
-        if count >= saved.count:
-            return saved.count
-        queue_offset = saved.first_offset + count
-        return count if queue_offset == self._expected(saved.topic, saved.queue_id, queue_offset) else None
+    def _count_outdated(self, entries: QueueEntries) -> int:
+        """Return how many of a queue's entries no longer count: dropped ones, and those of a deleted topic."""
+        min_offset = self._minima.get((entries.topic, entries.queue_id), 0)
+        return max(min_offset - entries.first_offset, entries.count_before(self._deleted.get(entries.topic, 0)), 0)
 
     def _cut(self, segment: Segment, damage: DamagedError) -> None:
         if segment is not self._log.segments[-1]:

@@ -58,9 +58,15 @@ class SegmentEntries(Struct, array_like=True):
     key_offsets: bytes
     begins_at_ms: int
 
+    def is_of(self, data: bytes) -> bool:
+        """Return whether the segment still has the bytes that these entries are about."""
+        return self.crc == zlib.crc32(data)
+
 
 def save_entries(segment: Segment, queues: Mapping[str, Mapping[int, ConsumeQueue]], index: MessageIndex) -> None:
-    """Save the entries of a full segment next to it."""
+    """Save the entries of a full segment next to it, if it is a file."""
+    if not segment.keeps_entries:
+        return
     data = segment.read(0, segment.size_bytes)
     start, end = segment.base, segment.base + len(data)
     found = [
@@ -81,31 +87,17 @@ def save_entries(segment: Segment, queues: Mapping[str, Mapping[int, ConsumeQueu
 
 
 def read_entries(segment: Segment) -> SegmentEntries | None:
-    """Return the saved entries; None without a file that fits the segment."""
-    found = _read(segment)
-    return found if found is not None and found.crc == _segment_crc(segment) else None
-
-
-def is_changed(segment: Segment) -> bool:
-    """Return whether the segment has other bytes than when its entries were saved."""
-    found = _read(segment)
-    return found is not None and found.crc != _segment_crc(segment)
-
-
-def _read(segment: Segment) -> SegmentEntries | None:
-    content = segment.read_entries()
-    if content[:4] != _check_sum(content[4:]):
+    """Return the saved entries of a segment of this place and size, None when there are none that can be read."""
+    saved = segment.read_entries()
+    check_sum, content = saved[:4], saved[4:]
+    if check_sum != _check_sum(content):
         return None
     try:
-        found = msgspec.msgpack.decode(content[4:], type=SegmentEntries)
+        found = msgspec.msgpack.decode(content, type=SegmentEntries)
     except msgspec.DecodeError:
         return None
     is_same = (found.format, found.base, found.size_bytes) == (_FORMAT, segment.base, segment.size_bytes)
     return found if is_same else None
-
-
-def _segment_crc(segment: Segment) -> int:
-    return zlib.crc32(segment.read(0, segment.size_bytes))
 
 
 def _check_sum(content: bytes) -> bytes:

@@ -16,7 +16,7 @@ from rmqctl.protocol.record import Host, encode_record
 from rmqctl.rules.message_filters.tags import tag_code
 from rmqctl.sandbox.request import RefusalError
 
-from .commit_log import CommitLog, MemorySegment, Segment
+from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue, Entry
 from .message_index import MessageIndex, carries
 from .recovery import DELETED_TOPICS, LOG_BOUNDS, MIN_OFFSETS, CodeOf, Recovery
@@ -107,7 +107,7 @@ class MessageStore:
         self.capacity_bytes = capacity_bytes
         self._state = state or StateStore()
         self._state.make_flush_before = log.make_flush
-        log.on_full = self._save_entries
+        log.on_full = lambda segment: save_entries(segment, self.queues, self.index)
         # How many bytes and how many messages one read returns at most.
         self.transfer_limits: Callable[[], tuple[int, int]] = lambda: (MAX_TRANSFER_BYTES, MAX_TRANSFER_COUNT)
 
@@ -361,8 +361,7 @@ class MessageStore:
                     self._state.put(MIN_OFFSETS, f"{topic}@{queue_id}", queue.min_offset)
 
     def _free_before(self, commit_log_offset: int) -> None:
-        second = self.log.second_segment_start()
-        if second is not None and second <= commit_log_offset:
+        if self.log.has_segment_before(commit_log_offset):
             # Written first: a start would miss the messages otherwise.
             self._state.put(LOG_BOUNDS, "start", commit_log_offset)
             self._state.flush()
@@ -373,10 +372,6 @@ class MessageStore:
         """Build queues and index from the log. Cut off a damaged end; raises RmqctlError for other damage."""
         recovery = Recovery(self.log, self._state, code_of)
         self.queues, self.index = recovery.queues, recovery.index
-
-    def _save_entries(self, segment: Segment) -> None:
-        if not isinstance(segment, MemorySegment):
-            save_entries(segment, self.queues, self.index)
 
     def flush(self) -> None:
         """Make all messages survive a power cut. Raises OSError."""

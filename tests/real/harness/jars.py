@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 JAVA_DIR = Path(__file__).parent.parent / "java"
@@ -70,7 +70,7 @@ def suite_classes(version: str, suites: str) -> Path:
     """Return a folder with tests/real/java/suites compiled against a release and the suites of `suites`."""
     folder = JAVA_DIR / "suites"
     sources = [*folder.glob("*.java"), *(folder / ("only4" if version.startswith("4.") else "since5")).glob("*.java")]
-    return _compiled_from(f"suite-classes-{version}", sorted(sources), rocketmq_jars(version), suite_jars(suites))
+    return _compiled(f"suite-classes-{version}", sources, rocketmq_jars(version), suite_jars(suites))
 
 
 def _fetched(name: str, pom: Path, version: str) -> Path:
@@ -87,19 +87,16 @@ def _fetched(name: str, pom: Path, version: str) -> Path:
 
 def helper_classes(version: str) -> Path:
     """Return a folder with tests/real/java compiled against one RocketMQ version."""
-    return _compiled(f"helpers-{version}", JAVA_DIR, rocketmq_jars(version))
+    return _compiled(f"helpers-{version}", JAVA_DIR.glob("*.java"), rocketmq_jars(version))
 
 
 def proxy_helper_classes(version: str) -> Path:
     """Return a folder with tests/real/java/proxy compiled against the gRPC client."""
-    return _compiled(f"proxy-helpers-{version}", JAVA_DIR / "proxy", proxy_jars(version))
+    return _compiled(f"proxy-helpers-{version}", (JAVA_DIR / "proxy").glob("*.java"), proxy_jars(version))
 
 
-def _compiled(name: str, source_dir: Path, jars: Path) -> Path:
-    return _compiled_from(name, sorted(source_dir.glob("*.java")), jars)
-
-
-def _compiled_from(name: str, sources: list[Path], *jars: Path) -> Path:
+def _compiled(name: str, sources: Iterable[Path], *jars: Path) -> Path:
+    sources = sorted(sources)
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
     def compile_all(folder: Path) -> None:

@@ -45,7 +45,7 @@ async def test_sends_with_codes_of_stored_messages_are_stored(plays: str, code: 
         assert [(each.code, each.remark) for each in places] == [(code, None)] * 2
         assert [each.ext_fields["queueOffset"] for each in places] == ["0", "1"]
         assert all(each.ext_fields["msgId"] for each in places)
-        # What is refused is not stored; what is no send is answered only.
+        # What is refused is not stored; other requests are only answered.
         assert (await send(peer, "a b")).code not in (code, R.SUCCESS)
         assert (await _max_offset(peer)).code == code
         assert (await _max_offset(peer)).ext_fields["offset"] == "2"

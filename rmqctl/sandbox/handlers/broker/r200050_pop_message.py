@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqctl.net.clock import JumpClock
+from rmqctl.net.clock import ahead_ms
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -52,9 +52,9 @@ def poll_end_ms(broker: Broker, request: Request) -> tuple[int, int]:
     """Return when a request was born and when its wait ends, in ms; without bornTime it was born now."""
     now_ms = broker.now_ms()
     born_ms = request.number("bornTime", 0) or now_ms
-    if isinstance(broker.clock, JumpClock) and abs(now_ms - broker.clock.ahead_ms - born_ms) < abs(now_ms - born_ms):
-        # The clocks of clients outside of this process do not jump.
-        born_ms += broker.clock.ahead_ms
+    lead_ms = ahead_ms(broker.clock)
+    if abs(now_ms - lead_ms - born_ms) < abs(now_ms - born_ms):
+        born_ms += lead_ms  # the clocks of clients outside of this process do not jump
     return born_ms, born_ms + request.number("pollTime", 0)
 
 
