@@ -21,7 +21,7 @@ from rmqctl import errors
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
 
-from .session import is_submitted, start_session
+from .session import delete_sent, is_submitted, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _MOST_LOOK_S = 10.0
 # Options that mean the same to every job.
-_OF_ALL = frozenset({"now_ms", "access", "limit"})
+_OF_ALL = frozenset({"now_ms", "access", "name_servers", "limit"})
 _OURS = re.compile(r"^(?:\w+\.)*rmqctl\.errors\.(\w+): (.+)$", re.MULTILINE)
 # Lines that can follow the error's line: of tracebacks of Python and the JVM, and of Spark's explanations.
 _NO_HINT = re.compile(r"\s|Traceback|During handling|The above|File |at |JVM|Driver stacktrace|SQLSTATE|$")
@@ -127,6 +127,7 @@ def run_jobs(
                     return
         finally:
             spark.stop()
+            delete_sent()
 
 
 class _Log:
@@ -217,6 +218,10 @@ _NO_MODULE = (
     " or name another Python with --conf spark.pyspark.python=FILE."
 )
 _KNOWN = (
+    (
+        "PATH_NOT_FOUND", "Spark cannot read {path}.",
+        "Make sure that Spark reaches the folder of the tables by the same path as this machine.",
+    ),
     ("PATH_ALREADY_EXISTS", "Path {path} already exists.", "Add --overwrite to replace it."),
     ("TABLE_OR_VIEW_ALREADY_EXISTS", "The table already exists.", "Add --overwrite to replace it."),
     ("OutOfMemoryError", "Spark ran out of memory.", "Give it more, for example --conf spark.driver.memory=4g."),
@@ -231,8 +236,10 @@ _KNOWN = (
 def _sparks_own(text: str) -> RmqctlError:
     for mark, sentence, hint in _KNOWN:
         if mark in text:
-            path = re.search(r"[Pp]ath (\S+) already exists", text)
-            return RmqctlError(sentence.format(path=path.group(1) if path else "").replace("  ", " "), hint=hint)
+            path = re.search(r"[Pp]ath (\S+) already exists|[Pp]ath does not exist: (\S+?)\.?\s", f"{text} ")
+            return RmqctlError(
+                sentence.format(path=(path.group(1) or path.group(2)) if path else "").replace("  ", " "), hint=hint
+            )
     if (raised := _python_error(text)) is not None:
         is_missing = raised.startswith("ModuleNotFoundError")
         return RmqctlError(

@@ -30,8 +30,6 @@ _NAME = "rmqctl"
 _DEFAULTS = {
     # Times are written and shown as UTC, whatever the machine's zone is.
     "spark.sql.session.timeZone": "UTC",
-    # Overwriting one hour of a table keeps the others.
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Otherwise times are INT96, a legacy type for other readers, without statistics for skipping files.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A task that runs twice at the same time would send or write twice.
@@ -53,6 +51,8 @@ _DEFAULTS_HERE = {
 _SERVER_S = 10
 _PYTHON = "spark.pyspark.python"
 _MODULES = {"pyspark": "PySpark", "pyarrow": "PyArrow", "numpy": "NumPy", "pandas": "pandas"}
+# Folders with what was sent to executors.
+_sent: list[str] = []
 _JAVA = "Install Java 17 or newer (found by JAVA_HOME or PATH), or use a Spark Connect server with --remote."
 
 
@@ -120,15 +120,25 @@ def _has_executors(master: str) -> bool:
 def _send_rmqctl(spark: SparkSession) -> None:
     """Send rmqctl to executors, or to a Spark Connect server for this session.
 
-    Executors fetch it when they start, so it stays until this process ends.
+    Executors fetch it when they start, so it stays until delete_sent().
     """
     folder = tempfile.mkdtemp(prefix="rmqctl-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _sent.append(folder)
     archive, _ = write_package(Path(folder))
     if hasattr(spark, "_jsparkSession"):
         spark.sparkContext.addPyFile(str(archive))
     else:
         spark.addArtifacts(str(archive), pyfile=True)
+
+
+def delete_sent() -> None:
+    """Delete what was sent to executors. To be called once no session needs it; also at the end of this process."""
+    while _sent:
+        shutil.rmtree(_sent.pop(), ignore_errors=True)
+
+
+# A command ends without running this: it calls delete_sent() itself.
+atexit.register(delete_sent)
 
 
 def require_spark(remote: str | None = None) -> None:
@@ -223,6 +233,9 @@ def _said_to(path: Path | None) -> Iterator[None]:
 def _require_java() -> None:
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
     if java is None or not Path(java).exists():
+        home = os.environ.get("JAVA_HOME")
+        if home:
+            raise UsageError(f"Spark needs Java, but JAVA_HOME is {home}, which has no bin/java.", hint=_JAVA)
         raise UsageError("Spark needs Java, which is not installed.", hint=_JAVA)
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
     version = said.partition('"')[2].partition('"')[0]

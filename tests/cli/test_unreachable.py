@@ -79,7 +79,10 @@ _NOT_ASKING = {
     "doctor",
     "check",
     "demo",
+    "pipeline migrate",
+    "pipeline optimize",
     "pipeline package",
+    "pipeline tables",
     "pipeline run",  # asks nobody without PySpark: tests/spark/test_run.py
 }
 _STREAMING = {"message tail", "consume run", "top", "watch"}

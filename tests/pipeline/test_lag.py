@@ -12,7 +12,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.lag.facts import TaskDivision, share_out
 from rmqctl.pipeline.jobs.lag.groups import group_series, skew
-from rmqctl.pipeline.jobs.lag.job import JOB, LagSpan, newest_hours, span_of, window_ms
+from rmqctl.pipeline.jobs.lag.job import JOB, LagSpan, span_of, window_ms
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 DAWN_MS = 1_794_268_800_000  # 2026-11-10T00:00:00Z
@@ -75,18 +75,6 @@ def test_a_span_begins_with_its_first_sample() -> None:
     span = span_of(_options(since="earliest"), NEWEST_MS)
     assert span.begun_with(NEWEST_MS - HOUR_MS, HOUR_MS).since_ms == DAWN_MS + 9 * HOUR_MS
     assert span_of(_options(), NEWEST_MS).begun_with(0, HOUR_MS).since_ms == DAWN_MS - 14 * HOUR_MS
-
-
-def test_the_newest_hours_are_found_by_paths() -> None:
-    paths = [
-        "file:/t/offset_snapshots/dt=2026-11-09/hr=23/part=a/x.parquet",
-        "file:/t/offset_snapshots/dt=2026-11-10/hr=9/part=a/x.parquet",
-        "file:/t/offset_snapshots/dt=2026-11-10/hr=10/part=a/x.parquet",
-        "file:/t/offset_snapshots/dt=2026-11-10/hr=10/part=b/x.parquet",
-        "file:/t/other.parquet",
-    ]
-    assert newest_hours(paths) == [("2026-11-10", 10), ("2026-11-10", 9), ("2026-11-09", 23)]
-    assert newest_hours([]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is decided without Spark: ids, hours, what a row says, which files are merged."""
+"""What is decided without Spark: ids, labels, what a row says."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample, write_sample
 from rmqctl.observe.sampled_progress import is_held, is_none_stored
+from rmqctl.pipeline.jobs.cluster_label import check_label, default_label
 from rmqctl.pipeline.jobs.definition import JobOptions
-from rmqctl.pipeline.jobs.snapshot.compaction import batches, files_to_merge
 from rmqctl.pipeline.jobs.snapshot.job import JOB, read_samples
 from rmqctl.pipeline.jobs.snapshot.rows import (
-    SCHEMA,
     check_run_id,
     default_run_id,
     most_behind,
-    recording_part,
     sample_rows,
     sample_run,
     summary_row,
 )
-from rmqctl.pipeline.tables.files import TableFile
-from rmqctl.pipeline.tables.hours import hour_of
+from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, columns_of
 from rmqctl.rules.progress import compute_progress
 
 A0 = MessageQueue("T", "broker-a", 0)
 AT_MS = 1_795_345_920_123  # 2026-11-22T11:12:00.123Z
-COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
+COLUMNS = list(columns_of(OFFSET_SNAPSHOTS))
 
 
-@pytest.mark.parametrize("run_id", ["20261122T105200Z", "a", "9.b_c-d", "a" * 64, "merged2", "Merged"])
+@pytest.mark.parametrize("run_id", ["20261122T105200Z", "a", "9.b_c-d", "a" * 64, "merged"])
 def test_ids_that_a_run_may_have(run_id: str) -> None:
     check_run_id(run_id)
 
 
 @pytest.mark.parametrize(
     "run_id",
-    ["", "a" * 65, "a/b", "..", ".a", "_a", "-a", "a b", "a\n", "é", "a=b", "merged", "__HIVE_DEFAULT_PARTITION__"],
+    ["", "a" * 65, "a/b", "..", ".a", "_a", "-a", "a b", "a\n", "é", "a=b", "__HIVE_DEFAULT_PARTITION__"],
 )
 def test_ids_that_a_run_may_not_have(run_id: str) -> None:
     with pytest.raises(UsageError):
         check_run_id(run_id)
 
 
-def test_hours_and_default_ids_are_in_utc() -> None:
-    assert hour_of(AT_MS) == ("2026-11-22", 11)
-    assert hour_of(1_795_391_999_999) == ("2026-11-22", 23)
-    assert hour_of(1_795_392_000_000) == ("2026-11-23", 0)
-    assert hour_of(0) == ("1970-01-01", 0)
-    assert default_run_id(AT_MS) == "20261122T111200Z"
+def test_days_are_in_utc_and_default_ids_differ() -> None:
+    assert day_of(1_795_391_999_999) == "2026-11-22"
+    assert day_of(1_795_392_000_000) == "2026-11-23"
+    assert day_of(0) == "1970-01-01"
+    run_id = default_run_id(AT_MS)
+    assert run_id.startswith("20261122T111200.123Z-")
+    check_run_id(run_id)
+    assert default_run_id(AT_MS) != run_id
 
 
 def _recorded(queue: QueueSample, detail: QueueDetail | None = None, **more: Any) -> RecordedSample:
@@ -78,12 +78,10 @@ def test_a_sample_is_the_same_run_whoever_reads_it() -> None:
         _recorded(QueueSample(A0, 5, 9), at_ms=AT_MS + 1),
     ]
     assert len({at, *map(sample_run, others)}) == 4
-    assert recording_part(["b", "a"]) == recording_part(["a", "b"]) != recording_part(["a"])
-    check_run_id(recording_part(["a"]))
 
 
 def _row(queue: QueueSample, detail: QueueDetail | None = None, **more: Any) -> dict[str, Any]:
-    (row,) = sample_rows(_recorded(queue, detail, **more), "p")
+    (row,) = sample_rows(_recorded(queue, detail, **more), "L")
     return dict(zip(COLUMNS, row, strict=True))
 
 
@@ -95,6 +93,7 @@ def test_the_row_of_a_sample() -> None:
     detail = QueueDetail(min_offset=2, last_timestamp_ms=AT_MS - 7, is_none_stored=False)
     recorded = _recorded(QueueSample(A0, 5, 9, (_owner("one"),)), detail)
     assert _row(QueueSample(A0, 5, 9, (_owner("one"),)), detail) == {
+        "cluster_label": "L",
         "run_id": sample_run(recorded).run_id,
         "snapshot_ts": AT_MS * 1000,
         "cluster": "C",
@@ -111,8 +110,6 @@ def test_the_row_of_a_sample() -> None:
         "is_held": True,
         "is_none_stored": False,
         "dt": "2026-11-22",
-        "hr": 11,
-        "part": "p",
     }
 
 
@@ -205,46 +202,17 @@ def test_groups_are_summed_up_and_the_largest_lag_stands_first() -> None:
     assert (partial["lag"], partial["lagAtLeast"], partial["unknownCount"]) == (None, 3, 0)
 
 
-def _file(dt: str, hr: str, part: str, name: str = "x.parquet") -> TableFile:
-    return TableFile(f"t/dt={dt}/hr={hr}/part={part}/{name}", (("dt", dt), ("hr", hr), ("part", part)))
-
-
-def test_hours_that_are_over_and_have_several_files_are_merged() -> None:
-    one, two = _file("2026-11-22", "9", "a"), _file("2026-11-22", "9", "b")
-    alone = _file("2026-11-22", "10", "a")
-    merged = [_file("2026-11-21", "23", "merged", name) for name in ("x.parquet", "y.parquet")]
-    late = [_file("2026-11-22", "8", "merged"), _file("2026-11-22", "8", "late")]
-    current = [_file("2026-11-22", "11", "a"), _file("2026-11-22", "11", "b"), _file("2026-11-22", "12", "a")]
-    strange = [TableFile("t/x.parquet", ()), _file("2026-11-22", "__HIVE_DEFAULT_PARTITION__", "a")]
-    files = [two, one, alone, *merged, *late, *current, *strange]
-    assert files_to_merge(files, AT_MS) == {
-        ("2026-11-21", 23): merged,
-        ("2026-11-22", 8): late,
-        ("2026-11-22", 9): [two, one],
-    }
-    assert ("2026-11-22", 11) in files_to_merge(files, AT_MS + 3_600_000)
-
-
-def test_hours_are_shared_out_whole() -> None:
-    due = {
-        hour_of(AT_MS + number * 3_600_000): [_file("d", "0", "a")] * count for number, count in enumerate((2, 2, 9, 1))
-    }
-    one, two, three, four = due
-    assert batches(due, 4) == [[one, two], [three], [four]]
-    assert batches(due, 3) == [[one, two], [three], [four]]
-    assert batches(due, 99) == [[one, two, three, four]]
-    assert batches({}, 4) == []
-
-
 def test_options_of_the_job() -> None:
     assert JOB.check is not None
     assert JOB.asks_cluster(JobOptions(now_ms=0))
     assert not JOB.asks_cluster(JobOptions(now_ms=0, recordings=("a.jsonl",)))
-    JOB.check(JobOptions(now_ms=0, run_id="nightly"))
+    JOB.check(JobOptions(now_ms=0, cluster_label="L", run_id="nightly"))
+    with pytest.raises(UsageError, match="unknown which cluster"):
+        JOB.check(JobOptions(now_ms=0, recordings=("a.jsonl",)))
     with pytest.raises(UsageError, match="run id 'a/b'"):
-        JOB.check(JobOptions(now_ms=0, run_id="a/b"))
+        JOB.check(JobOptions(now_ms=0, cluster_label="L", run_id="a/b"))
     with pytest.raises(UsageError, match="--run-id and --recording"):
-        JOB.check(JobOptions(now_ms=0, run_id="a", recordings=("a.jsonl",)))
+        JOB.check(JobOptions(now_ms=0, cluster_label="L", run_id="a", recordings=("a.jsonl",)))
 
 
 def test_a_recording_of_other_groups_is_refused(tmp_path: Path) -> None:
@@ -261,3 +229,26 @@ def test_a_recording_of_other_groups_is_refused(tmp_path: Path) -> None:
     for groups in (("orders",), ("pay", "orders"), ("x*",)):
         with pytest.raises(UsageError, match=r"^The recording is for group other, pay, not (orders|x\*)\.$"):
             read(*groups)
+
+
+@pytest.mark.parametrize(
+    ("name_servers", "label"),
+    [
+        ("10.0.0.6:9876;10.0.0.5:9876", "10.0.0.5:9876;10.0.0.6:9876"),
+        ("10.0.0.5, 10.0.0.5:9876", "10.0.0.5:9876"),
+        ("127.0.0.1:9876", "localhost:9876"),
+        ("NS.example:1", "ns.example:1"),
+        ("http://user:secret@conf.example:8080/rocketmq/nsaddr", "http://conf.example:8080/rocketmq/nsaddr"),
+    ],
+)
+def test_name_servers_label_a_cluster(name_servers: str, label: str) -> None:
+    assert default_label(name_servers) == label
+    check_label(label)
+    assert JobOptions(now_ms=0, name_servers=name_servers).label() == label
+    assert JobOptions(now_ms=0, name_servers=name_servers, cluster_label="prod").label() == "prod"
+
+
+@pytest.mark.parametrize("label", ["", " ", " a", "a\0b", "a\nb", "x" * 201])
+def test_labels_that_are_refused(label: str) -> None:
+    with pytest.raises(UsageError, match="Invalid --cluster-label"):
+        check_label(label)

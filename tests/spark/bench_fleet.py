@@ -32,7 +32,8 @@ from rmqctl.pipeline.jobs.fleet_whatif.fleet import (
 )
 from rmqctl.pipeline.jobs.fleet_whatif.job import JOB
 from rmqctl.pipeline.session import start_session
-from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.tables.delta import Table, TableChange
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema
 
 _SMALL, _MEDIUM, _LARGE = 1_900, 90, 10
 _CORES, _RUNS = 2, 3
@@ -48,13 +49,8 @@ def main() -> int:
         begun_s = time.perf_counter()
         spark = start_session(master=f"local[{_CORES},4]", name="bench")
         started_s = time.perf_counter() - begun_s
-        columns = {name: [row.get(name) for row in rows] for name in rows[0]}
-        frame = spark.createDataFrame(pa.table(columns))  # type: ignore[arg-type,unused-ignore]
-        kinds = [part.split(" ") for part in SCHEMAS[OFFSET_SNAPSHOTS].split(", ")]
-        whole = frame.selectExpr(
-            *(f"CAST({name if name in columns else 'NULL'} AS {kind}) AS {name}" for name, kind in kinds)
-        )
-        replace_partitions(whole, table_path(str(folder), OFFSET_SNAPSHOTS), PARTITIONS[OFFSET_SNAPSHOTS])
+        table = pa.Table.from_pylist(rows, arrow_schema(OFFSET_SNAPSHOTS))
+        Table(str(folder), OFFSET_SNAPSHOTS).change(lambda _version: TableChange(table))
         options = JobOptions(now_ms=int(_AT.timestamp() * 1000), tables=str(folder))
         taken_s = []
         for _ in range(1 + _RUNS):
@@ -94,11 +90,12 @@ def estate(chance: random.Random) -> Iterator[dict[str, Any]]:
         places = sorted((f"broker-{index % broker_count:03}", index // broker_count) for index in range(queue_count))
         for index, (broker_name, queue_id) in enumerate(places):
             yield {
-                "run_id": "bench", "snapshot_ts": _AT, "cluster": "DefaultCluster", "consumer_group": f"group-{number}",
-                "topic": f"topic-{number % 700}", "broker_name": broker_name, "queue_id": queue_id,
+                "cluster_label": "L", "run_id": "bench", "snapshot_ts": _AT, "cluster": "DefaultCluster",
+                "consumer_group": f"group-{number}", "topic": f"topic-{number % 700}", "broker_name": broker_name,
+                "queue_id": queue_id,
                 "lag_messages": int(chance.paretovariate(1.2) * 10),
                 "client_id": clients[index * len(clients) // queue_count], "is_held": True,
-                "dt": "2026-11-22", "hr": 10, "part": "bench",
+                "dt": "2026-11-22",
             }  # fmt: skip
 
 

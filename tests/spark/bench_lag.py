@@ -23,14 +23,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.session import start_session
-from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS, SCHEMAS, read_table
+from rmqctl.pipeline.tables.delta import Table, TableChange
+from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import Observation, compute_trend, facts_of, judge
 from rmqctl.text.times import iso_time
+
+from .samples import rows_of
 
 _QUEUES, _SNAPSHOTS, _STEP_MS = 25, 100, 300_000
 _START_MS, _HOUR_MS = 1_795_305_600_000, 3_600_000  # 2026-11-22T00:00Z
@@ -127,7 +129,9 @@ def _fill(folder: Path, group_count: int) -> None:
         slow = np.minimum(end, offset + made.poisson(rate * 1.02))
         offset = np.where(kind < 0.02, offset, np.where(kind < 0.7, end - made.integers(0, 30, count), slow))
         columns: dict[str, Any] = {
+            "cluster_label": ["L"] * count,
             "run_id": [f"run-{number}"] * count,
+            "dt": [(iso_time(at_ms) or "")[:10]] * count,
             "snapshot_ts": pa.array(np.full(count, at_ms * 1000), pa.timestamp("us", tz="UTC")),
             **{
                 name: pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), words).cast(pa.string())
@@ -143,11 +147,10 @@ def _fill(folder: Path, group_count: int) -> None:
             "is_none_stored": np.zeros(count, np.bool_),
         }
         hours.setdefault(at_ms // _HOUR_MS * _HOUR_MS, []).append(pa.table(columns))
-    for hour_ms, tables in hours.items():
-        iso = iso_time(hour_ms) or ""
-        path = folder / OFFSET_SNAPSHOTS / f"dt={iso[:10]}" / f"hr={int(iso[11:13])}" / "part=merged"
-        path.mkdir(parents=True)
-        pq.write_table(pa.concat_tables(tables), path / "rows.parquet")
+    for tables in hours.values():
+        rows = pa.concat_tables(tables)
+        store = Table(str(folder), OFFSET_SNAPSHOTS)
+        store.change(lambda _version, rows=rows: TableChange(rows))
 
 
 # The same facts elsewhere
@@ -157,7 +160,7 @@ _FIGURES = ("count(*)", "sum(lag_max)", "sum(behind_last)", "sum(slope_msgs_per_
 
 
 def _figures(spark: Any, folder: Path) -> list[float]:
-    row = spark.read.parquet(f"{folder}/{LAG_TREND}").selectExpr(*_FIGURES).collect()[0]
+    row = rows_of(spark, folder, LAG_TREND).selectExpr(*_FIGURES).collect()[0]
     return [float(value) for value in row]
 
 
@@ -228,7 +231,7 @@ SELECT * FROM facts
 def _by_duckdb(folder: Path) -> list[float]:
     import duckdb
 
-    path = folder / OFFSET_SNAPSHOTS / "*" / "*" / "*" / "*.parquet"
+    path = folder / OFFSET_SNAPSHOTS / "*" / "*.parquet"
     with duckdb.connect(config={"threads": _CORES}) as database:
         database.execute(f"CREATE TEMP TABLE facts AS {_SQL.format(path=path, eighth=_EIGHTH, growth=_GROWTH)}")
         row = database.execute(f"SELECT {', '.join(_FIGURES)} FROM facts").fetchone()
@@ -276,7 +279,7 @@ SELECT * FROM facts
 
 
 def _by_window_functions(spark: Any, folder: Path) -> list[float]:
-    table = read_table(spark, f"{folder}/{OFFSET_SNAPSHOTS}", SCHEMAS[OFFSET_SNAPSHOTS])
+    table = rows_of(spark, folder, OFFSET_SNAPSHOTS)
     sql = _SPARK_SQL.replace("{eighth}", _EIGHTH).replace("{growth}", _GROWTH)
     spark.sql(sql, snapshots=table).write.mode("overwrite").parquet(f"{folder}/by_windows")
     row = spark.read.parquet(f"{folder}/by_windows").selectExpr(*_FIGURES).collect()[0]
@@ -324,7 +327,7 @@ def _by_polars(folder: Path) -> list[float]:
 
 def _plain_s(spark: Any, folder: Path, group_count: int) -> float:
     """Return how long the rules themselves would take, by some queues; the rows are in memory already."""
-    table = read_table(spark, f"{folder}/{OFFSET_SNAPSHOTS}", SCHEMAS[OFFSET_SNAPSHOTS])
+    table = rows_of(spark, folder, OFFSET_SNAPSHOTS)
     some = [f"orders-service-{number:05}" for number in range(_SAMPLE_QUEUES // _QUEUES)]
     at_ms, last_ms = "unix_millis(snapshot_ts) AS at_ms", "unix_millis(last_consume_ts) AS last_ms"
     rows = table.where(table.consumer_group.isin(*some)).selectExpr("*", at_ms, last_ms).toArrow().to_pylist()

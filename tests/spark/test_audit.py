@@ -20,7 +20,9 @@ from rmqctl.pipeline.jobs.audit.job import JOB, audit
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
 from rmqctl.pipeline.run import check_cluster
 from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
-from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, read_table, replace_partitions
+from rmqctl.pipeline.tables.delta import Table
+from rmqctl.pipeline.tables.frames import replace_rows
+from rmqctl.pipeline.tables.schemas import AUDIT, columns_of
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
@@ -28,6 +30,7 @@ from tests.real.harness.conditions import wait_until
 from tests.real.harness.jars import VERSIONS
 
 from .by_hand import ask, put_offset, send, stored
+from .samples import rows_of
 
 _HOUR_MS = 3_600_000
 # Windows are closed 5 minutes after their end: the job is told that it is later than it is.
@@ -233,7 +236,7 @@ def test_planted_duplicates_and_losses_are_counted_exactly(
 
     # The table has the same, and a second run, that shows some groups, changes nothing; another topic's rows stay.
     table = sorted(_table(spark, tmp_path), key=str)
-    assert Counter(row[-1] for row in table) == {"Audited": outcome.row_count, "AnotherTopic": 1}
+    assert Counter(row[-2] for row in table) == {"Audited": outcome.row_count, "AnotherTopic": 1}
     assert other in table
     options = _options(cluster, planted.since_ms, "Audited", tables=str(tmp_path), groups=("Tag*",), limit=4)
     again = audit(spark, options, traces_after_s=0)
@@ -244,11 +247,11 @@ def test_planted_duplicates_and_losses_are_counted_exactly(
 
 
 def _table(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in read_table(spark, str(folder / AUDIT), SCHEMAS[AUDIT]).collect()]
+    return [tuple(row) for row in rows_of(spark, folder, AUDIT).collect()]
 
 
 def _names() -> list[str]:
-    return [part.split()[0] for part in SCHEMAS[AUDIT].split(", ")]
+    return list(columns_of(AUDIT))
 
 
 def _row_of_another_topic(spark: SparkSession, at_ms: int, folder: Path) -> tuple[Any, ...]:
@@ -256,11 +259,11 @@ def _row_of_another_topic(spark: SparkSession, at_ms: int, folder: Path) -> tupl
     hour = iso_time(at_ms // _HOUR_MS * _HOUR_MS) or ""
     values = dict.fromkeys(_names(), "cast(null as string)") | {
         "window_start": f"timestamp '{hour}'", "tier": "'stored'", "count": "5", "dt": f"'{hour[:10]}'",
-        "hr": str(int(hour[11:13])), "topic": "'AnotherTopic'",
+        "cluster_label": "'L'", "topic": "'AnotherTopic'",
     }  # fmt: skip
-    types = dict(part.split() for part in SCHEMAS[AUDIT].split(", "))
+    types = columns_of(AUDIT)
     frame = spark.sql("select " + ", ".join(f"cast({value} as {types[name]}) {name}" for name, value in values.items()))
-    replace_partitions(frame, str(folder / AUDIT), PARTITIONS[AUDIT])
+    replace_rows(Table(str(folder), AUDIT), frame, "false")
     return tuple(frame.collect()[0])
 
 

@@ -18,11 +18,12 @@ from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.dlq_report import rows
 from rmqctl.pipeline.jobs.dlq_report.job import JOB
 from rmqctl.pipeline.run import check_cluster
-from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, SCHEMAS, read_table
+from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, columns_of
 from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
 
 from .by_hand import put_offset, stored
+from .samples import rows_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,8 +33,7 @@ def _options(cluster: Cluster, **more: Any) -> JobOptions:
 
 
 def _table(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
-    frame = read_table(spark, str(folder / DEAD_LETTERS), SCHEMAS[DEAD_LETTERS])
-    return sorted((tuple(row) for row in frame.collect()), key=str)
+    return sorted((tuple(row) for row in rows_of(spark, folder, DEAD_LETTERS).collect()), key=str)
 
 
 def _wait_for(cluster: Cluster, group: str, count: int) -> None:
@@ -134,7 +134,7 @@ def test_dead_letters_of_real_consumers(
     assert any("9 messages became a dead letter of the same group more than once" in note for note in outcome.notes)
 
     # The table has each, and a run for one group changes nothing.
-    names = [part.split()[0] for part in SCHEMAS[DEAD_LETTERS].split(", ")]
+    names = list(columns_of(DEAD_LETTERS))
     table = _table(spark, tmp_path)
     assert Counter(row[names.index("consumer_group")] for row in table) == {
         "RaisingGroup": 18, "RetriedGroup": 9, "OrderedGroup": 9, "SentGroup": 2,
@@ -180,5 +180,5 @@ def test_what_properties_tell(spark: SparkSession) -> None:
     ]
     found = rows.dead_letters(spark.createDataFrame(messages, rows.MESSAGES)).orderBy("queue_offset").collect()
     assert [(row.reason, row.origin_topic, row.origin_msg_id) for row in found] == [tuple(each[2:]) for each in told]
-    assert {(row.consumer_group, row.dt, row.hr, row.body_size_bytes) for row in found} == {("G", "2026-11-22", 9, 500)}
+    assert {(row.consumer_group, row.dt, row.body_size_bytes) for row in found} == {("G", "2026-11-22", 500)}
     assert {bytes(row.excerpt) for row in found} == {b"12345" * 40}

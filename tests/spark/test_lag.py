@@ -28,7 +28,7 @@ from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, find_stuck, judge
 from rmqctl.text.times import iso_time
 
-from .samples import HOUR_MS, MINUTE_MS, START_MS, Sample, snapshot_row, snapshot_table, store_rows
+from .samples import HOUR_MS, MINUTE_MS, START_MS, Sample, rows_of, snapshot_row, snapshot_table, store_rows
 
 NOW_MS = START_MS + 100 * HOUR_MS
 
@@ -41,8 +41,15 @@ def _run(spark: SparkSession, folder: Path, **options: Any) -> JobResult:
 
 
 def _trend(spark: SparkSession, folder: Path) -> list[Row]:
-    rows = spark.read.parquet(f"{folder}/{LAG_TREND}")
-    return rows.orderBy("window_start", "consumer_group", "topic", "broker_name", "queue_id").collect()
+    return (
+        rows_of(spark, folder, LAG_TREND)
+        .orderBy("window_start", "consumer_group", "topic", "broker_name", "queue_id")
+        .collect()
+    )
+
+
+def _hour(row: Row) -> int:
+    return int(row.window_start.timestamp()) // 3600 % 24
 
 
 def _files(folder: Path) -> dict[str, int]:
@@ -223,7 +230,7 @@ def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_
     ]
     # Rows that a crash has doubled count once.
     store_rows(tmp_path, samples)
-    store_rows(tmp_path, samples[::2], part="merged")
+    store_rows(tmp_path, samples[::2])
 
     outcome = _run(spark, tmp_path, limit=100)
 
@@ -290,10 +297,10 @@ def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
     path = f"{tmp_path}/{LAG_TREND}"
     assert [(each.path, each.row_count) for each in outcome.written] == [(path, 2)]
     first, second = _trend(spark, tmp_path)
-    assert (iso_time(int(first.window_start.timestamp() * 1000)), first.window_s, first.dt.isoformat(), first.hr) == (
-        "2026-11-10T09:00:00.000Z", 3600, "2026-11-10", 9,
+    assert (iso_time(int(first.window_start.timestamp() * 1000)), first.window_s, first.dt) == (
+        "2026-11-10T09:00:00.000Z", 3600, "2026-11-10",
     )  # fmt: skip
-    assert (first.window_end, second.hr) == (second.window_start, 10)
+    assert first.window_end == second.window_start
     # 10 more each minute: 500, 650, 800, 950 at 0, 15, 30 and 45 minutes.
     assert (first.lag_first, first.lag_last, first.lag_max, first.lag_avg) == (500, 950, 950, 725.0)
     assert first.slope_msgs_per_s == pytest.approx(10 / 60, rel=1e-9)
@@ -306,26 +313,22 @@ def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: SparkSession, tmp_path: Path) -> None:
     store_rows(tmp_path, [*_steady("G", range(4)), *_steady("H", range(4))])
     first = _run(spark, tmp_path)
-    rows, files = _trend(spark, tmp_path), _files(tmp_path)
-    assert len(files) == 4
+    rows = _trend(spark, tmp_path)
+    assert len(rows) == 8
 
     again = _run(spark, tmp_path)
     assert _trend(spark, tmp_path) == rows
     assert again == first
 
-    files = _files(tmp_path)
-    store_rows(tmp_path, _steady("H", range(1, 3), shift=7), part="later")
+    store_rows(tmp_path, _steady("H", range(1, 3), shift=7))
     begin, end = START_MS + HOUR_MS + 20 * MINUTE_MS, START_MS + HOUR_MS + 40 * MINUTE_MS
     outcome = _run(spark, tmp_path, since=str(begin), until=str(end))
     # Half an hour is asked for; a window that is replaced has all of its samples.
     assert outcome.facts["sinceTimestampIso"] == "2026-11-10T10:00:00.000Z"
     assert outcome.facts["untilTimestampIso"] == "2026-11-10T11:00:00.000Z"
-    changed = {name for name, at in _files(tmp_path).items() if files.get(name) != at}
-    assert {name.rpartition("/")[0] for name in changed} == {f"{LAG_TREND}/window_s=3600/dt=2026-11-10/hr=10"}
-    assert len(_files(tmp_path)) == 4
     after = _trend(spark, tmp_path)
     changed_rows = [row for row, before in zip(after, rows, strict=True) if row != before]
-    assert [(row.consumer_group, row.hr, row.sample_count) for row in changed_rows] == [("H", 10, 4)]
+    assert [(row.consumer_group, _hour(row), row.sample_count) for row in changed_rows] == [("H", 10, 4)]
     # Both answers of one moment: the further one counts.
     assert changed_rows[0].offset_last == 50 * 105 + 7
 
@@ -339,7 +342,7 @@ def test_windows_of_other_lengths_stand_beside(spark: SparkSession, tmp_path: Pa
     rows = _trend(spark, tmp_path)
     assert Counter(row.window_s for row in rows) == {3600: 5, 900: 16, 10800: 2}
     # 09:00 is the fourth 3 hours of a day in UTC.
-    assert {row.hr: row.sample_count for row in rows if row.window_s == 10800} == {9: 36, 12: 24}
+    assert {_hour(row): row.sample_count for row in rows if row.window_s == 10800} == {9: 36, 12: 24}
     assert {row.sample_count for row in rows if row.window_s == 900} == {3}
 
 

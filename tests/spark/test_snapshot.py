@@ -1,62 +1,45 @@
-"""The job `snapshot`: real RocketMQ with Java clients, recordings, runs taken twice, hours merged."""
+"""The job `snapshot`: real RocketMQ with Java clients, recordings, runs taken twice, days compacted."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from rmqctl.admin.offsets.group import fetch_matching_progress
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
-from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
+from rmqctl.errors import NotFoundError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, write_sample
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
-from rmqctl.pipeline.jobs.snapshot import compaction
-from rmqctl.pipeline.jobs.snapshot.compaction import compact
 from rmqctl.pipeline.jobs.snapshot.job import JOB
-from rmqctl.pipeline.jobs.snapshot.rows import SCHEMA, write_rows
-from rmqctl.pipeline.tables.files import TableFiles
-from rmqctl.pipeline.tables.hours import Hour, hour_of
+from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.mqadmin import consumer_progress
+
+from .samples import rows_of
 
 HOUR_MS = 3_600_000
 AT_MS = 1_795_345_920_000  # 2026-11-22T11:12:00Z
 NOBODY = Access(name_servers="127.0.0.1:1", timeout_s=1)
 
-Table = Counter[tuple[Any, ...]]
 
-
-def _rows(spark: SparkSession, folder: Path) -> Table:
-    """Return all rows of the table, as any reader of Parquet would see them; `part` does not matter to them."""
-    frame = spark.read.parquet(str(folder / OFFSET_SNAPSHOTS)).drop("part")
-    names = [column.split()[0] for column in SCHEMA.split(", ")][:-1]
-    return Counter(tuple(row) for row in frame.select(*names).collect())
-
-
-def _files(folder: Path, hour: Hour | None = None) -> dict[str, bytes]:
-    """Return the table's files with data, or those of an hour, with their contents."""
-    root = folder / OFFSET_SNAPSHOTS
-    under = root if hour is None else root / f"dt={hour.dt}" / f"hr={hour.hr}"
-    return {str(path.relative_to(root)): path.read_bytes() for path in under.rglob("*.parquet")}
+def _rows(spark: SparkSession, folder: Path) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row) for row in rows_of(spark, folder, OFFSET_SNAPSHOTS).collect())
 
 
 # Real RocketMQ
@@ -124,7 +107,7 @@ def _shown(access: Access) -> list[GroupProgress]:
 
 
 def _taken(spark: SparkSession, folder: Path) -> dict[tuple[str, str], Any]:
-    frame = spark.read.parquet(str(folder / OFFSET_SNAPSHOTS))
+    frame = rows_of(spark, folder, OFFSET_SNAPSHOTS)
     return {(row.consumer_group, f"{row.topic}@{row.broker_name}:{row.queue_id}"): row for row in frame.collect()}
 
 
@@ -166,10 +149,9 @@ def test_rows_agree_with_offset_show_and_mqadmin(
     retry = [row for (_, queue), row in taken.items() if queue.startswith("%RETRY%SnapRetryGroup@")]
     assert sum(row.consumer_offset or 0 for row in retry) == 1
     assert {row.cluster for row in taken.values()} == {"DefaultCluster"}
-    assert {(_ms(row.snapshot_ts), row.run_id, row.part) for row in taken.values()} == {
-        (AT_MS, "20261122T111200Z", "20261122T111200Z")
+    assert {(_ms(row.snapshot_ts), row.run_id, row.dt) for row in taken.values()} == {
+        (AT_MS, outcome.facts["runId"], "2026-11-22")
     }
-    assert {(str(row.dt), row.hr) for row in taken.values()} == {("2026-11-22", 11)}
 
     assert outcome.failures == ()
     assert outcome.written[0].row_count == len(taken) == outcome.facts["queueCount"]
@@ -213,67 +195,40 @@ def test_none_stored_zero_and_owners(spark: SparkSession, cluster: Cluster, acce
 
 
 @pytest.mark.usefixtures("groups")
-def test_runs_hours_and_merging(spark: SparkSession, access: Access, tmp_path: Path) -> None:
+def test_runs_and_compaction(spark: SparkSession, access: Access, tmp_path: Path) -> None:
     plain = JobOptions(now_ms=AT_MS, access=access, tables=str(tmp_path), groups=("SnapQuietGroup",))
 
     def take(now_ms: int, **more: Any) -> JobResult:
         bare = {name: getattr(plain, name) for name in JobOptions.__struct_fields__}
-        return JOB.run(spark, JobOptions(**{**bare, "now_ms": now_ms, **more}))
+        return JOB.run(spark, JobOptions(**{"cluster_label": "L", **bare, "now_ms": now_ms, **more}))
 
-    outcome = take(AT_MS - HOUR_MS)
-    assert outcome.facts["isThere"] is False
-    count = outcome.facts["queueCount"]
+    count = take(AT_MS - HOUR_MS).facts["queueCount"]
     assert count >= 8
-    before = _files(tmp_path, hour_of(AT_MS - HOUR_MS))
-    take(AT_MS)
-    first = _files(tmp_path)
-    # The same run: nobody is asked, nothing changes.
-    again = take(AT_MS, access=NOBODY)
-    assert (again.facts["isThere"], again.written, _files(tmp_path)) == (True, (), first)
-    with pytest.raises(UnreachableError):
-        take(AT_MS + 1000, access=NOBODY)
-    # Another of the same hour, and one with a name.
-    take(AT_MS + 60_000)
-    assert first.items() < _files(tmp_path).items()
-    take(AT_MS + 120_000, run_id="noon")
-    assert _files(tmp_path, hour_of(AT_MS - HOUR_MS)) == before
+    # Each run without an id is one of its own, also of the same moment; a named one is written once.
+    ids = {take(AT_MS).facts["runId"] for _ in range(2)}
+    assert len(ids) == 2
+    assert take(AT_MS + 1, run_id="noon").facts["isThere"] is False
     rows = _rows(spark, tmp_path)
     assert rows.total() == len(rows) == 4 * count
+    again = take(AT_MS, run_id="noon", access=NOBODY, cluster_label=plain.label())
+    assert (again.facts["isThere"], again.written, _rows(spark, tmp_path)) == (True, (), rows)
+    with pytest.raises(UnreachableError):
+        take(AT_MS + 1000, access=NOBODY)
+    # The same id of another cluster is another run.
+    assert take(AT_MS + 2, run_id="noon", cluster_label="other").facts["isThere"] is False
+    assert _rows(spark, tmp_path).total() == 5 * count
 
-    # The current hour is not over.
-    none = take(AT_MS, compact=True)
-    assert none.facts["mergedHourCount"] == 0
-    assert "nothing was merged" in none.notes[-1]
-    assert _rows(spark, tmp_path) == rows
-    done = take(AT_MS + HOUR_MS, run_id="noon", compact=True, access=NOBODY)
-    assert (done.facts["isThere"], done.facts["mergedHourCount"], done.facts["mergedFileCount"]) == (True, 1, 3)
-    assert done.notes[-1].startswith("3 files of 1 hour ")
-    assert _rows(spark, tmp_path) == rows
-    (merged,) = _files(tmp_path, hour_of(AT_MS))
-    assert "/part=merged/" in merged
-    assert _files(tmp_path, hour_of(AT_MS - HOUR_MS)) == before
-
-    # A run that is merged is there all the same; overwriting takes the old one out, wherever it is.
-    assert take(AT_MS, access=NOBODY).facts["isThere"] is True
-    assert take(AT_MS + HOUR_MS, run_id="noon", access=NOBODY).facts["isThere"] is True
+    assert Table(str(tmp_path), OFFSET_SNAPSHOTS).compact("2027-01-01") == (5, 1)
+    rows = _rows(spark, tmp_path)
+    assert rows.total() == 5 * count
+    assert take(AT_MS, run_id="noon").facts["isThere"] is True
     replaced = take(AT_MS + HOUR_MS, run_id="noon", overwrite=True)
     assert (replaced.facts["isThere"], replaced.facts["isReplaced"]) == (False, True)
-    found = Counter((str(row[0]), _ms(row[1])) for row in _rows(spark, tmp_path).elements())
-    assert found == {
-        ("20261122T101200Z", AT_MS - HOUR_MS): count,
-        ("20261122T111200Z", AT_MS): count,
-        ("20261122T111300Z", AT_MS + 60_000): count,
-        ("noon", AT_MS + HOUR_MS): count,
-    }
-    take(AT_MS + 2 * HOUR_MS, run_id="noon", overwrite=True)
-    assert not _files(tmp_path, hour_of(AT_MS + HOUR_MS))
-    take(AT_MS, overwrite=True)
-    assert _rows(spark, tmp_path).total() == 4 * count
-    # Late for an hour that is merged: the next time takes it along.
-    assert len(_files(tmp_path, hour_of(AT_MS))) == 2
-    take(AT_MS + 2 * HOUR_MS, run_id="noon", compact=True)
-    assert len(_files(tmp_path, hour_of(AT_MS))) == 1
-    assert _rows(spark, tmp_path).total() == 4 * count
+    found = Counter((str(row[0]), str(row[1])) for row in _rows(spark, tmp_path).elements())
+    assert {key: number for key, number in found.items() if key[1] == "noon"} == {
+        (plain.label(), "noon"): count, ("other", "noon"): count,
+    }  # fmt: skip
+    assert found.total() == 5 * count
 
 
 @pytest.mark.parametrize("cluster", ["5.4.0"], indirect=True)
@@ -288,31 +243,30 @@ def test_what_is_not_there(spark: SparkSession, access: Access, tmp_path: Path) 
 _CONNECT = """
 import json, sys
 from rmqctl.client.access import Access
-from rmqctl.errors import UsageError
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.session import start_session
+from rmqctl.pipeline.tables.delta import Table
+from rmqctl.pipeline.tables.frames import read_files
 
 namesrv, folder = sys.argv[1:]
 spark = start_session(remote="local[2]")
 
 def take(now_ms, name_servers=namesrv, **more):
     access = Access(name_servers=name_servers, timeout_s=10)
-    try:
-        return dict(JOB.run(spark, JobOptions(now_ms=now_ms, access=access, tables=folder, **more)).facts)
-    except UsageError as error:
-        return error.sentence
+    options = JobOptions(now_ms=now_ms, access=access, tables=folder, cluster_label="L", **more)
+    return dict(JOB.run(spark, options).facts)
 
 at_ms = 1_795_345_920_000
 said = [
     take(at_ms),
-    take(at_ms, "127.0.0.1:1"),
     take(at_ms, run_id="named"),
+    take(at_ms, "127.0.0.1:1", run_id="named"),
     take(at_ms, run_id="named", overwrite=True),
-    take(at_ms + 3_600_000, "127.0.0.1:1", run_id="named", overwrite=True),
-    take(at_ms, "127.0.0.1:1", compact=True),
 ]
-print(json.dumps([type(spark).__module__, said, spark.read.parquet(f"{folder}/offset_snapshots").count()]))
+table = Table(folder, "offset_snapshots")
+count = read_files(spark, table, table.version().files()).count()
+print(json.dumps([type(spark).__module__, said, count]))
 """
 
 
@@ -324,13 +278,10 @@ def test_over_spark_connect(cluster: Cluster, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     module, said, count = json.loads(done.stdout.splitlines()[-1])
     assert module.startswith("pyspark.sql.connect")
-    first, again, named, replaced, elsewhere, merging = said
-    assert (first["isThere"], first["runId"]) == (False, "20261122T111200Z")
-    assert (again["isThere"], named["isThere"], replaced["isReplaced"]) == (True, False, True)
+    first, named, _, replaced = said
+    assert [each["isThere"] for each in said] == [False, False, True, False]
+    assert (named["isReplaced"], replaced["isReplaced"]) == (False, True)
     assert count == first["queueCount"] + replaced["queueCount"]
-    assert "Run named is in another hour" in elsewhere
-    assert "Spark Connect cannot remove it" in elsewhere
-    assert "--compact is not supported with Spark Connect" in merging
 
 
 # Recordings
@@ -350,47 +301,44 @@ def test_a_recording_is_put_in_once(spark: SparkSession, tmp_path: Path) -> None
     file = tmp_path / "watched.jsonl"
     lines = [_sample(AT_MS - HOUR_MS, 10), _sample(AT_MS, 20), _sample(AT_MS, 3, "other")]
     file.write_text("\n".join(lines))
-    options = JobOptions(now_ms=AT_MS + 9 * HOUR_MS, tables=str(tmp_path), recordings=(str(file),))
+    options = JobOptions(now_ms=AT_MS + 9 * HOUR_MS, tables=str(tmp_path), cluster_label="L", recordings=(str(file),))
     outcome = JOB.run(spark, options)
     assert [(row["group"], row["lag"], row["lagAtLeast"]) for row in outcome.rows] == [
         ("other", None, 97), ("pay", None, 80),
     ]  # fmt: skip
     assert (outcome.facts["sampleCount"], outcome.facts["newSampleCount"]) == (3, 3)
-    frame = spark.read.parquet(str(tmp_path / OFFSET_SNAPSHOTS))
+    frame = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS)
     assert {
-        (row.consumer_group, _ms(row.snapshot_ts), row.hr, row.queue_id, row.consumer_offset, row.lag_messages)
+        (row.consumer_group, _ms(row.snapshot_ts), row.queue_id, row.consumer_offset, row.lag_messages)
         for row in frame.collect()
     } == {
-        ("pay", AT_MS - HOUR_MS, 10, 0, 10, 90),
-        ("pay", AT_MS - HOUR_MS, 10, 1, None, None),
-        ("pay", AT_MS, 11, 0, 20, 80),
-        ("pay", AT_MS, 11, 1, None, None),
-        ("other", AT_MS, 11, 0, 3, 97),
-        ("other", AT_MS, 11, 1, None, None),
+        ("pay", AT_MS - HOUR_MS, 0, 10, 90),
+        ("pay", AT_MS - HOUR_MS, 1, None, None),
+        ("pay", AT_MS, 0, 20, 80),
+        ("pay", AT_MS, 1, None, None),
+        ("other", AT_MS, 0, 3, 97),
+        ("other", AT_MS, 1, None, None),
     }
     assert {(row.queue_id, row.is_none_stored, row.client_id) for row in frame.collect()} == {
         (0, False, "c@1"), (1, True, None),
     }  # fmt: skip
-    before = _files(tmp_path)
-    assert len(before) == 2
+    before = _rows(spark, tmp_path)
     again = JOB.run(spark, options)
-    assert (again.facts["isThere"], again.written, _files(tmp_path)) == (True, (), before)
+    assert (again.facts["isThere"], again.written, _rows(spark, tmp_path)) == (True, (), before)
 
     # It has grown since, and a part of it stands in another file.
     file.write_text("\n".join([*lines, _sample(AT_MS + 5, 21)]))
     copy = tmp_path / "copy.jsonl"
     copy.write_text(lines[0])
-    grown = JOB.run(spark, JobOptions(now_ms=AT_MS, tables=str(tmp_path), recordings=(str(file), str(copy))))
+    grown = JOB.run(
+        spark, JobOptions(now_ms=AT_MS, tables=str(tmp_path), cluster_label="L", recordings=(str(file), str(copy)))
+    )
     assert (grown.facts["sampleCount"], grown.facts["newSampleCount"]) == (4, 1)
-    assert before.items() < _files(tmp_path).items()
     rows = _rows(spark, tmp_path)
     assert rows.total() == len(rows) == 8
-    merged = JOB.run(
-        spark, JobOptions(now_ms=AT_MS + HOUR_MS, tables=str(tmp_path), recordings=(str(file),), compact=True)
-    )
-    assert (merged.facts["isThere"], merged.facts["mergedHourCount"]) == (True, 1)
-    assert _rows(spark, tmp_path) == rows
+    assert Table(str(tmp_path), OFFSET_SNAPSHOTS).compact("2027-01-01") == (2, 1)
     assert JOB.run(spark, options).facts["isThere"] is True
+    assert _rows(spark, tmp_path) == rows
 
 
 def test_recordings_that_can_t_be_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -402,143 +350,5 @@ def test_recordings_that_can_t_be_read(spark: SparkSession, tmp_path: Path) -> N
         (str(tmp_path), UsageError, "Cannot read .*: Is a directory"),
     ):
         with pytest.raises(kind, match=sentence):
-            JOB.run(spark, JobOptions(now_ms=AT_MS, tables=str(tmp_path / "t"), recordings=(name,)))
+            JOB.run(spark, JobOptions(now_ms=AT_MS, tables=str(tmp_path / "t"), cluster_label="L", recordings=(name,)))
     assert not (tmp_path / "t").exists()
-
-
-# Merging
-
-
-def _made(run_id: str, at_ms: int, part: str, offset: int = 5, queue_count: int = 4) -> list[tuple[Any, ...]]:
-    micros = at_ms * 1000
-    return [
-        (run_id, micros, "C", "G", "T", "broker-a", queue, 0, 9, offset, 9 - offset, micros, "c", True, False,
-         *hour_of(at_ms), part)
-        for queue in range(queue_count)
-    ]  # fmt: skip
-
-
-class Stopped(Exception):
-    """As if the process had ended."""
-
-
-@pytest.fixture
-def made(spark: SparkSession, tmp_path: Path) -> Path:
-    """A table whose hour 11 has a merged part and two runs more, its hour 12 a run."""
-    folder = tmp_path / "made"
-    path = str(folder / OFFSET_SNAPSHOTS)
-    old = [row for number in range(3) for row in _made(f"r{number}", AT_MS + number, "merged")]
-    write_rows(spark, path, old)
-    for run_id in ("r3", "r4"):
-        write_rows(spark, path, _made(run_id, AT_MS + 9, run_id))
-    write_rows(spark, path, _made("r5", AT_MS + HOUR_MS, "r5"))
-    return folder
-
-
-def _merge(spark: SparkSession, folder: Path) -> compaction.CompactionReport:
-    path = str(folder / OFFSET_SNAPSHOTS)
-    files = TableFiles.of(spark, path)
-    assert files is not None
-    return compact(spark, files, path, AT_MS + HOUR_MS)
-
-
-def test_whatever_ends_a_merging_no_row_is_lost_and_the_next_one_puts_it_right(
-    spark: SparkSession, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = _rows(spark, made)
-    assert rows.total() == len(rows) == 24
-    steps = 0
-    limit = 0
-
-    def counting(name: str) -> Callable[..., Any]:
-        whole: Callable[..., Any] = getattr(TableFiles, name)
-
-        def step(self: TableFiles, *words: Any) -> Any:
-            nonlocal steps
-            steps += 1
-            if steps > limit:
-                raise Stopped(name)
-            return whole(self, *words)
-
-        return step
-
-    for name in ("move", "_delete_one", "delete_folder"):
-        monkeypatch.setattr(TableFiles, name, counting(name))
-    seen_doubled = False
-    while True:
-        folder = tmp_path / f"after-{limit}"
-        shutil.copytree(made, folder)
-        steps = 0
-        try:
-            _merge(spark, folder)
-        except Stopped:
-            found = _rows(spark, folder)
-            assert set(found) == set(rows), limit
-            seen_doubled |= found.total() > len(rows)
-            wanted, limit = limit, 1000
-            _merge(spark, folder)
-            limit = wanted
-        else:
-            break
-        assert _rows(spark, folder) == rows, limit
-        (file,) = _files(folder, hour_of(AT_MS))
-        assert "part=merged" in file
-        assert [path.name for path in folder.iterdir()] == [OFFSET_SNAPSHOTS]
-        limit += 1
-    # One move, three files and two folders, the work folder at the beginning and at the end.
-    assert (limit, seen_doubled) == (8, True)
-    assert _rows(spark, folder) == rows
-
-
-def test_what_does_not_add_up_changes_nothing(spark: SparkSession, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = _files(made)
-    monkeypatch.setattr(compaction, "once_each", lambda rows: rows.where(F.col("queue_id") > 0))
-    with pytest.raises(RmqctlError, match="Compaction did not write the rows that it read"):
-        _merge(spark, made)
-    assert _files(made) == before
-
-
-def test_what_comes_meanwhile_stays(spark: SparkSession, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = _rows(spark, made)
-    late = _made("late", AT_MS + 10, "late")
-    whole = TableFiles.move
-
-    def move(self: TableFiles, path: str, folder: str) -> str:
-        write_rows(spark, str(made / OFFSET_SNAPSHOTS), late)
-        return whole(self, path, folder)
-
-    monkeypatch.setattr(TableFiles, "move", move)
-    assert _merge(spark, made) == compaction.CompactionReport(1, 3)
-    found = _rows(spark, made)
-    assert found.total() == 28
-    assert rows <= found
-    monkeypatch.undo()
-    assert _merge(spark, made) == compaction.CompactionReport(1, 2)
-    assert _merge(spark, made) == compaction.CompactionReport(0, 0)
-    assert _rows(spark, made) == found
-
-
-def test_rows_that_stand_twice_are_counted_once_and_the_newer_stays(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / OFFSET_SNAPSHOTS)
-    write_rows(spark, path, _made("r", AT_MS, "merged", offset=1) + _made("s", AT_MS, "merged", offset=2))
-    # An overwriting was cut short before the old rows were gone; one of the queues is not there any more.
-    write_rows(spark, path, _made("r", AT_MS, "r", offset=3, queue_count=3))
-    assert _merge(spark, tmp_path) == compaction.CompactionReport(1, 2)
-    frame = spark.read.parquet(path)
-    assert {(row.run_id, row.queue_id, row.consumer_offset) for row in frame.collect()} == {
-        *(("r", queue, 3) for queue in range(3)), ("r", 3, 1), *(("s", queue, 2) for queue in range(4)),
-    }  # fmt: skip
-    assert frame.count() == 8
-
-
-def test_plain_parquet_for_other_readers(spark: SparkSession, tmp_path: Path) -> None:
-    import pyarrow.dataset
-
-    path = str(tmp_path / OFFSET_SNAPSHOTS)
-    write_rows(spark, path, _made("r", AT_MS, "r"))
-    table = pyarrow.dataset.dataset(path, partitioning="hive").to_table()
-    assert table.num_rows == 4
-    row = table.to_pylist()[0]
-    assert (row["run_id"], row["hr"], row["part"], row["consumer_offset"]) == ("r", 11, "r", 5)
-    assert row["snapshot_ts"].replace(tzinfo=UTC) == datetime(2026, 11, 22, 11, 12, tzinfo=UTC)
-    assert {path.suffix for path in Path(path).rglob("*") if path.is_file()} <= {".parquet", ".crc", ""}

@@ -18,6 +18,8 @@ from tests.cli.calls import closed_address
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.rmqctl import Rmqctl
 
+from .samples import rows_of
+
 _QUEUE = "broker-a:0"
 # Members store their offsets every 5 s, and less than 30 s tell nothing.
 _LOOKS, _APART_S = 5, 8.0
@@ -111,7 +113,7 @@ def test_each_verdict_is_reached_and_avoided(
     judged = {row["group"]: (row["health"], row["cause"]) for row in items if row["job"] == "lag"}
     assert judged == {_topic(name): wanted for name, wanted in _WANTED.items()}
     # In the table windows begin on the hour, so there can be two of a queue.
-    rows = spark.read.parquet(str(tmp_path / "tables" / LAG_TREND)).where("topic LIKE 'Verdict%'").collect()
+    rows = rows_of(spark, tmp_path / "tables", LAG_TREND).where("topic LIKE 'Verdict%'").collect()
     sample_counts = Counter[str]()
     for row in rows:
         sample_counts[row.topic] += row.sample_count

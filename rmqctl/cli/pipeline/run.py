@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What needs
 # Spark is imported when the command runs, so that --help needs none of it.
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +15,8 @@ from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
+
+from .cluster_labels import known_name_servers
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -36,18 +38,19 @@ Jobs and their options (--limit applies to all):
                 --topic --since --until --tag --sql --group --to --to-table
                 --overwrite
   snapshot      write the offsets of all groups to the table offset_snapshots
-                --tables --group --topic --run-id --recording --compact
+                --tables --cluster-label --group --topic --run-id --recording
                 --overwrite
   lag           rate the health of groups from their snapshots
-                --tables --group --topic --since --until --window --html
+                --tables --cluster-label --group --topic --since --until
+                --window --html
   dlq-report    count dead letters by group, origin, tag, reason, time
-                --group --since --until --tables --trace-topic
+                --group --since --until --tables --cluster-label --trace-topic
   audit         compare produced, stored and consumed: duplicates, losses,
                 latency per 10 minutes --topic --group --since --until
-                --tables --trace-topic
+                --tables --cluster-label --trace-topic
   fleet-whatif  simulate other strategies and sizes for every group, from the
-                last snapshot --tables --group --topic --since --until
-                --strategy --change
+                last snapshot --tables --cluster-label --group --topic --since
+                --until --strategy --change
 
 Spark is started once, locally on all cores unless --master or --remote is given, and runs the jobs in the given order.
 It requires Java 17 and PySpark: pip install '.[spark]'. Running a job a second time with the same input changes
@@ -57,7 +60,7 @@ nothing. Spark's log is written to a file, whose name is shown if something fail
 _FLAGS = {
     "tables": "--tables", "topics": "--topic", "groups": "--group", "since": "--since", "until": "--until",
     "tags": "--tag", "sql": "--sql", "to": "--to", "to_table": "--to-table", "overwrite": "--overwrite",
-    "run_id": "--run-id", "recordings": "--recording", "compact": "--compact", "window": "--window",
+    "run_id": "--run-id", "recordings": "--recording", "cluster_label": "--cluster-label", "window": "--window",
     "html": "--html", "strategies": "--strategy", "changes": "--change",
     "trace_topic": "--trace-topic",
 }  # fmt: skip
@@ -70,8 +73,10 @@ _WHOLE = ("json", "yaml")
 def command(
     ctx: typer.Context,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs to run, in order.", show_default=False)],
-    tables: Annotated[
-        str | None, typer.Option("--tables", metavar="DIR", help="Folder of the tables, or a URI that Spark supports.")
+    tables: Annotated[str | None, typer.Option("--tables", metavar="DIR", help="Folder or URI of the tables.")] = None,
+    cluster_label: Annotated[
+        str | None,
+        typer.Option("--cluster-label", metavar="NAME", help="The cluster in the tables. [default: its name servers]"),
     ] = None,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Topic to read. Repeatable.")
@@ -94,7 +99,6 @@ def command(
     recording: Annotated[
         list[str] | None, typer.Option("--recording", metavar="FILE", help="Add recorded samples. Repeatable.")
     ] = None,
-    compact: Annotated[bool, typer.Option("--compact", help="Merge the files of past hours.")] = False,
     window: Annotated[
         str | None, typer.Option("--window", metavar="DURATION", help="Length of the windows to rate. [default: 1h]")
     ] = None,
@@ -129,12 +133,15 @@ def command(
     import time
 
     from rmqctl.pipeline.jobs import load_jobs
+    from rmqctl.pipeline.jobs.cluster_label import check_label
     from rmqctl.pipeline.jobs.definition import JobOptions
     from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, run_jobs
-    from rmqctl.pipeline.session import require_spark
+    from rmqctl.pipeline.session import require_modules, require_spark
 
     from .run_progress import RunProgress
 
+    if cluster_label is not None:
+        check_label(cluster_label)
     chosen = load_jobs(jobs)
     place = SparkPlace(master=master, remote=remote, conf=_settings(conf or ()))
     if master is not None and remote is not None:
@@ -144,7 +151,7 @@ def command(
     options = JobOptions(
         now_ms=time.time_ns() // 1_000_000, tables=tables, topics=tuple(topic or ()), groups=tuple(group or ()),
         since=since, until=until, tags=tag, sql=sql, to=to, to_table=to_table, overwrite=overwrite, run_id=run_id,
-        recordings=tuple(recording or ()), compact=compact, window=window, html=html,
+        recordings=tuple(recording or ()), cluster_label=cluster_label, window=window, html=html,
         strategies=tuple(strategy or ()), changes=tuple(change or ()), trace_topic=trace_topic,
         limit=limit,
     )  # fmt: skip
@@ -154,6 +161,8 @@ def command(
     _check_display(chosen, invocation.display)
     check_options(chosen, options, _FLAGS)
     require_spark(remote)
+    if tables is not None:
+        require_modules({"deltalake": "deltalake"})
     check_cluster(chosen, options)
     if asks_cluster:
         # Spark's tasks know only what they are given: brokers that they do not see are found here.
@@ -180,6 +189,7 @@ def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool) -> A
     return replace(
         options,
         access=replace(invocation.access(), timeout_s=invocation.timeout_s(_TIMEOUT_S)) if asks_cluster else None,
+        name_servers=known_name_servers(invocation),
         topics=tuple(invocation.full_name(name) for name in options.topics),
         groups=tuple(invocation.full_name(name) for name in options.groups),
     )
@@ -197,11 +207,11 @@ def _settings(pairs: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-def _columns(job: "Job") -> list[Column]:
-    return [_column(field) for field in job.fields]
+def _columns(job: "Job", shows: Collection[str] = ()) -> list[Column]:
+    return [_column(field, is_wide=field.is_wide and field.key not in shows) for field in job.fields]
 
 
-def _column(field: "ReportField") -> Column:
+def _column(field: "ReportField", *, is_wide: bool) -> Column:
     kind = str(field.kind)
     show = {"time": _show_time, "duration": _show_duration, "number": _show_number}.get(kind, _show_text)
     return Column(
@@ -209,7 +219,7 @@ def _column(field: "ReportField") -> Column:
         field.key,
         show=lambda item: show(item.get(field.key)),
         is_number=kind == "number",
-        is_wide=field.is_wide,
+        is_wide=is_wide,
         gives_way=field.gives_way,
         is_sentence=field.is_sentence,
     )
@@ -255,7 +265,6 @@ class _Shown:
 
     def __init__(self, jobs: "Sequence[Job]", display: Display) -> None:
         self._is_one = len(jobs) == 1
-        self._columns = {job.name: _columns(job) for job in jobs}
         self._display = display
         self._ran: list[JobRun] = []
         self._failures: list[Failure] = []
@@ -283,13 +292,13 @@ class _Shown:
             return
         if not self._is_one and ran.outcome is not None and ran.outcome.rows:
             sys.stdout.write(f"{'' if self._ran[0] is ran else chr(10)}{ran.job.name}\n")
-        render(self._listing([ran], self._columns[ran.job.name]), self._display)
+        render(self._listing([ran], _columns_of(ran)), self._display)
 
     def end(self) -> int:
         """Write the remaining output, and return the exit code."""
         from rmqctl.cli.output.render import render
 
-        listing = self._listing(self._ran, self._columns[self._ran[0].job.name] if self._is_one else ())
+        listing = self._listing(self._ran, _columns_of(self._ran[0]) if self._is_one else ())
         if self._display.format in TABLE_FORMATS:
             return listing.exit_code
         return render(listing, self._display)
@@ -308,6 +317,10 @@ class _Shown:
             warnings=[sentence for ran in all_ran for sentence in _cut(ran)],
             empty="" if not notes else notes[0],
         )
+
+
+def _columns_of(ran: "JobRun") -> list[Column]:
+    return _columns(ran.job, () if ran.outcome is None else ran.outcome.shows)
 
 
 def _name(columns: Sequence[Column]) -> Any:

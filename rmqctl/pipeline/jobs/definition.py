@@ -16,6 +16,8 @@ from rmqctl.model.failure import Failure
 from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Edge, parse_time
 
+from .cluster_label import default_label
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,13 +25,16 @@ if TYPE_CHECKING:
 class JobOptions(Struct, frozen=True, kw_only=True):
     """The options of a run, for all its jobs; None and () when not given. Job.takes lists those of one job.
 
-    `tables` is the folder of tables: a path or a URI that Spark supports. `since` and `until` are as the user wrote
-    them. `access` is set only when a job asks a cluster. File paths (`html`, `recordings`) are on this machine.
+    `tables` is the folder of tables: a path or URI that this machine and Spark reach. `since` and `until` are as the
+    user wrote them. `access` is set only when a job asks a cluster. `name_servers` are those that name the cluster
+    without a `cluster_label`. File paths (`html`, `recordings`) are on this machine.
     """
 
     now_ms: int
     access: Access | None = None
+    name_servers: str | None = None
     tables: str | None = None
+    cluster_label: str | None = None
     topics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     since: str | None = None
@@ -41,7 +46,6 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     overwrite: bool = False
     run_id: str | None = None
     recordings: tuple[str, ...] = ()
-    compact: bool = False
     window: str | None = None
     html: str | None = None
     strategies: tuple[str, ...] = ()
@@ -65,6 +69,17 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         if self.access is None:
             raise UsageError("The job needs a cluster.", hint="Add -n HOST:PORT with its name servers.")
         return self.access
+
+    def label(self) -> str:
+        """Return the label of the cluster whose rows are written. Raises UsageError when nothing names it."""
+        if self.cluster_label is not None:
+            return self.cluster_label
+        name_servers = self.name_servers or (None if self.access is None else self.access.name_servers)
+        if name_servers is None:
+            raise UsageError(
+                "It is unknown which cluster this is.", hint="Add --cluster-label NAME, or -n with its name servers."
+            )
+        return default_label(name_servers)
 
     def traces(self) -> str:
         """Return the topic that clients write their traces to."""
@@ -105,7 +120,8 @@ class JobResult(Struct, frozen=True):
     """The result of a job.
 
     `rows` are plain values by the keys of Job.fields, possibly only the first ones. `row_count` counts all rows;
-    `is_cut` says that there are more rows when they were not counted. `facts` are single values, by their keys in JSON.
+    `is_cut` says that there are more rows when they were not counted. `shows` are wide columns without which these rows
+    could be mistaken for each other. `facts` are single values, by their keys in JSON.
     `failures` are the parts of the cluster that could not be read; the result has the rest.
     """
 
@@ -116,6 +132,7 @@ class JobResult(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     is_cut: bool = False
+    shows: frozenset[str] = frozenset()
 
 
 def never(options: JobOptions) -> bool:  # noqa: ARG001

@@ -28,14 +28,14 @@ class HeatCell(NamedTuple):
 class LagPage(NamedTuple):
     """The content of a page: facts and group rows as in the job's JSON, and series of the plotted groups.
 
-    `group_count` counts all groups, also those without a row. Series are by (cluster, group), as returned by
-    jobs.lag.groups.group_series.
+    `group_count` counts all groups, also those without a row. Series are by (cluster label, cluster, group), as
+    returned by jobs.lag.groups.group_series.
     """
 
     facts: Mapping[str, Any]
     groups: Sequence[Mapping[str, Any]]
     group_count: int
-    series: Mapping[tuple[str | None, str], Mapping[str, Any]]
+    series: Mapping[tuple[str, str | None, str], Mapping[str, Any]]
 
 
 def render_page(page: LagPage) -> str:
@@ -64,7 +64,7 @@ def _by_skew(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _drawn(page: LagPage) -> Iterable[tuple[int, Mapping[str, Any], Mapping[str, Any]]]:
     for number, row in enumerate(page.groups):
-        series = page.series.get((row["cluster"], row["group"]), {})
+        series = page.series.get((row["clusterLabel"], row["cluster"], row["group"]), {})
         if series.get("startsMs"):
             yield number, row, series
 

@@ -17,7 +17,7 @@ from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
-from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, snapshot_row, store_rows
+from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, rows_of, snapshot_row, store_rows
 from tests.spark.smoke.smoke_data import create_topic, leave, put
 
 _Pairs = Sequence[tuple[int | None, int | None]]
@@ -40,7 +40,7 @@ _QUEUES: dict[str, tuple[_Pairs, dict[str, Any], tuple[int | None, ...], Health,
 
 
 def _trend(spark: SparkSession, folder: Path) -> dict[str, Row]:
-    rows = spark.read.parquet(str(folder / LAG_TREND)).collect()
+    rows = rows_of(spark, folder, LAG_TREND).collect()
     found = {f"{row.consumer_group} {row.broker_name}:{row.queue_id}": row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -71,7 +71,7 @@ def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_pa
         rates = (row.slope_msgs_per_s, row.produce_rate, row.consume_rate, row.eta_s)
         for found, wanted in zip(rates, structs.astuple(compute_trend(queue)), strict=True):
             assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-9)), name
-        assert (row.sample_count, row.window_s, row.hr) == (len(queue), 3600, 9), name
+        assert (row.sample_count, row.window_s, row.dt) == (len(queue), 3600, "2026-11-10"), name
 
 
 def test_snapshots_of_a_cluster_come_to_verdicts(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ EVIL = '</title><script>alert("1")</script>&\'$x'
 
 def _row(group: str, health: str = "STALL", **other: Any) -> dict[str, Any]:
     return {
-        "cluster": "c1", "group": group, "health": health, "queueCount": 2, "counts": {}, "lag": 1234,
-        "lagAtLeast": 1234, "unknownCount": 0, "lagAtStart": 7, "slopeMsgsPerS": -0.5,
+        "clusterLabel": "L", "cluster": "c1", "group": group, "health": health, "queueCount": 2, "counts": {},
+        "lag": 1234, "lagAtLeast": 1234, "unknownCount": 0, "lagAtStart": 7, "slopeMsgsPerS": -0.5,
         "produceMsgsPerS": 1.0, "consumeMsgsPerS": 1.5,
         "etaS": 90.0, "etaMs": 90_000, "worstQueue": f"{group}@b:1", "cause": "STANDS_STILL", "reason": "it stands",
         "stuckCount": 1, "lagSkew": 1.5, "memberLagSkew": 2.0, "memberConsumeSkew": None, "ownerChangeCount": 3,
@@ -40,11 +40,11 @@ def _page(*rows: dict[str, Any], lag: tuple[int | None, ...] = (10, None, 30, 40
     facts = {
         "windowMs": HOUR_MS, "groupCount": len(rows), "queueCount": 2, "snapshotCount": 4,
         "windowEndTimestamp": START_MS, "sinceTimestamp": START_MS - HOUR_MS, "newestSnapshotTimestamp": START_MS,
-        "groupCounts": count_health(rows),
+        "groupCounts": count_health(rows), "clusterLabels": sorted({row["clusterLabel"] for row in rows}),
     }  # fmt: skip
     starts_ms = [START_MS + at * HOUR_MS for at in range(len(lag))]
     series = {
-        (row["cluster"], row["group"]): {
+        (row["clusterLabel"], row["cluster"], row["group"]): {
             "startsMs": starts_ms,
             "endsMs": [at_ms + HOUR_MS for at_ms in starts_ms],
             "lag": lag,

@@ -16,6 +16,7 @@ from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import closed_address
+from tests.spark.samples import rows_of
 from tests.spark.smoke.smoke_data import create_topic, delete_before, leave, put
 
 _AT_MS = 1_795_345_920_000  # 2026-11-22T11:12:00Z
@@ -35,8 +36,8 @@ def _seed(sandbox: ThreadedSandbox) -> int:
 
 
 def _taken(spark: SparkSession, folder: Path) -> dict[str, Row]:
-    frame = spark.read.parquet(str(folder / OFFSET_SNAPSHOTS))
-    return {f"{row.topic}@{row.broker_name}:{row.queue_id}": row for row in frame.collect()}
+    rows = rows_of(spark, folder, OFFSET_SNAPSHOTS).collect()
+    return {f"{row.topic}@{row.broker_name}:{row.queue_id}": row for row in rows}
 
 
 def _shown(access: Access, group: str) -> GroupProgress:
@@ -55,7 +56,8 @@ def _ms(at: Any) -> int | None:
 def test_a_snapshot_has_what_was_stored(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:
     stored_ms = _seed(sandbox)
     access = Access(name_servers=sandbox.addr, timeout_s=60)
-    options = JobOptions(now_ms=_AT_MS, access=access, tables=str(tmp_path), groups=(_GROUP,), topics=("SmokeSnap",))
+    chosen: dict[str, Any] = {"tables": str(tmp_path), "groups": (_GROUP,), "topics": ("SmokeSnap",), "run_id": "one"}
+    options = JobOptions(now_ms=_AT_MS, access=access, **chosen)
     outcome = JOB.run(spark, options)
 
     taken = _taken(spark, tmp_path)
@@ -84,9 +86,9 @@ def test_a_snapshot_has_what_was_stored(spark: SparkSession, sandbox: ThreadedSa
     }
     assert {_ms(taken[f"SmokeSnap@broker-{place}"].last_consume_ts) for place in ("a:0", "b:0")} == {stored_ms}
     assert {
-        (row.run_id, _ms(row.snapshot_ts), row.cluster, row.consumer_group, str(row.dt), row.hr, row.part)
+        (row.cluster_label, row.run_id, _ms(row.snapshot_ts), row.cluster, row.consumer_group, row.dt)
         for row in taken.values()
-    } == {("20261122T111200Z", _AT_MS, "DefaultCluster", _GROUP, "2026-11-22", 11, "20261122T111200Z")}
+    } == {(options.label(), "one", _AT_MS, "DefaultCluster", _GROUP, "2026-11-22")}
     assert [
         (row["group"], row["state"], row["queueCount"], row["lag"], row["lagAtLeast"], row["unknownCount"])
         for row in outcome.rows
@@ -94,6 +96,6 @@ def test_a_snapshot_has_what_was_stored(spark: SparkSession, sandbox: ThreadedSa
 
     # The same run again: nobody is asked, nothing changes.
     nobody = Access(name_servers=closed_address(), timeout_s=60)
-    again = JOB.run(spark, JobOptions(now_ms=_AT_MS, access=nobody, tables=str(tmp_path)))
+    again = JOB.run(spark, JobOptions(now_ms=_AT_MS, access=nobody, cluster_label=options.label(), **chosen))
     assert (again.facts["isThere"], again.written) == (True, ())
     assert _taken(spark, tmp_path) == taken

@@ -13,10 +13,11 @@ from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.lag.queue_windows import Windows
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.jobs.snapshot.job import read_samples
-from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, SCHEMAS, read_table, table_path
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.rules.health import Health, HealthSettings, judge
 from rmqctl.watch.health import HealthWindow
 from rmqctl.watch.recorder import Recorder
+from tests.spark.samples import rows_of
 from tests.watch.test_rounds import WINDOW_MS, moving_cluster, watch_rounds
 
 
@@ -29,10 +30,10 @@ def test_verdicts_of_a_recording_are_those_of_the_watch(spark: SparkSession, tmp
     files = sorted(str(each) for each in tmp_path.iterdir())
     assert [Path(name).suffix for name in files] == [".jsonl", ".gz", ".gz"][: len(files)]
     assert len(files) > 1
-    SNAPSHOT.run(spark, JobOptions(now_ms=0, tables=str(tmp_path), recordings=tuple(files)))
+    SNAPSHOT.run(spark, JobOptions(now_ms=0, tables=str(tmp_path), cluster_label="L", recordings=tuple(files)))
 
     seen = set()
-    table = read_table(spark, table_path(str(tmp_path), OFFSET_SNAPSHOTS), SCHEMAS[OFFSET_SNAPSHOTS])
+    table = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS)
     for found in (rounds[3], rounds[7], rounds[-1]):
         end_ms = found.at_ms + 1
         rows = table.where(f"unix_millis(snapshot_ts) between {end_ms - WINDOW_MS} and {found.at_ms}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of
+from rmqctl.pipeline.tables.delta import Table, any_of, quoted, time_at
+from rmqctl.pipeline.tables.frames import replace_rows
 from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
-from rmqctl.pipeline.tables.schemas import AUDIT, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.tables.schemas import AUDIT
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import is_pattern
 
@@ -26,6 +28,8 @@ from .start import AuditStart, fetch_audit_start
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from .rows import AuditSpan
 
 # Messages stored shortly before and after the windows are read as well: clocks of producers and brokers differ, and a
 # producer retries for some seconds.
@@ -115,7 +119,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         pairs = keep(rows.audited_pairs(audited, groups))
         # Few rows that are read several times: in one partition.
         windows = keep(rows.windows(audited, pairs).coalesce(1))
-        written = () if options.tables is None else _write(windows, options, span.held_since_ms)
+        written = () if options.tables is None else _write(windows, options, span, topics)
         outcome = audit_outcome(windows, rows.samples(audited, pairs, options.limit or SHOWN_COUNT), options, span)
     finally:
         for frame in reversed(kept):
@@ -159,23 +163,25 @@ def _full_groups(spark: SparkSession, deliveries: DataFrame, found: AuditStart) 
     )
 
 
-def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[WrittenTable, ...]:
+def _write(windows: DataFrame, options: JobOptions, span: AuditSpan, topics: Sequence[str]) -> tuple[WrittenTable, ...]:
     """Replace the hours that brokers still retain completely; a partly deleted hour would only lose rows."""
-    from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    path = table_path(options.tables, AUDIT)
+    table, label = Table(options.tables, AUDIT), options.label()
     hour_ms = F.floor(F.unix_millis("window_start") / F.lit(HOUR_MS)) * HOUR_MS
-    written = Observation("written")
-    whole = windows.where(hour_ms >= held_since_ms).select(*(part.split()[0] for part in SCHEMAS[AUDIT].split(", ")))
-    whole = whole.observe(written, F.count(F.lit(1)).alias("row_count"))
-    replace_partitions(whole, path, PARTITIONS[AUDIT])
-    return (WrittenTable(path, written.get.get("row_count", 0)),)
+    whole = windows.where(hour_ms >= span.held_since_ms).withColumn("cluster_label", F.lit(label))
+    since_ms = max(span.since_ms, ceil_hour_ms(span.held_since_ms))
+    where = [
+        f"cluster_label = {quoted(label)}",
+        any_of("topic", topics),
+        f"window_start >= {time_at(since_ms)} and window_start < {time_at(span.until_ms)}",
+    ]
+    return (WrittenTable(table.root, replace_rows(table, whole, " and ".join(where))),)
 
 
 JOB = Job(
     name="audit",
-    takes=frozenset({"topics", "groups", "since", "until", "tables", "trace_topic"}),
+    takes=frozenset({"cluster_label", "topics", "groups", "since", "until", "tables", "trace_topic"}),
     needs=frozenset({"topics"}),
     fields=(
         ReportField("windowStart", "WINDOW", ValueKind.TIME),

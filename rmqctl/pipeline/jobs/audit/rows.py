@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import TIMER_TOPIC
-from rmqctl.pipeline.tables.hours import partition_columns
+from rmqctl.pipeline.tables.frames import day_column
 
 WINDOW_MS = 600_000
 PRODUCED, STORED, CONSUMED = "produced", "stored", "consumed"
@@ -303,7 +303,7 @@ def _counted(
         "unknown_count",
         F.get("latency", F.lit(0)).alias("p50_latency_ms"),
         F.get("latency", F.lit(1)).alias("p99_latency_ms"),
-        *partition_columns(F.col("window_start_ms")),
+        day_column(F.col("window_start_ms")),
         "topic",
     )
 

@@ -22,8 +22,10 @@ from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retained
 from rmqctl.pipeline.source.options import options_of
-from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
-from rmqctl.pipeline.tables.schemas import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.pipeline.tables.delta import Table, any_of, quoted, time_at
+from rmqctl.pipeline.tables.frames import replace_rows
+from rmqctl.pipeline.tables.hours import ceil_hour_ms, floor_hour_ms
+from rmqctl.pipeline.tables.schemas import DEAD_LETTERS
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import agreeing, counted
@@ -36,9 +38,13 @@ _EXCERPT_LENGTH = 80
 
 
 class _Found(Struct, frozen=True):
-    """The dead-letter topics with messages, and how many topics could be read; `failures` are the others."""
+    """The dead-letter topics with messages, and how many topics could be read; `failures` are the others.
+
+    `brokers` are those that were read: the rows of others stay in the table.
+    """
 
     topics: tuple[str, ...]
+    brokers: tuple[str, ...]
     topic_count: int
     held_since_ms: int
     failures: tuple[Failure, ...]
@@ -83,6 +89,7 @@ async def _ask(client: Client, options: JobOptions) -> _Found:
     spans = [span for each in retained.spans.values() for span in each]
     return _Found(
         topics=retained.filled_topics(),
+        brokers=tuple(sorted({span.mq.broker_name for span in spans})),
         topic_count=len(retained.spans),
         held_since_ms=await fetch_held_since(client, spans, options.now_ms),
         failures=tuple(retained.failures.values()),
@@ -103,7 +110,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     letters = rows.dead_letters(messages).persist()
     kept = [letters]
     try:
-        written = () if options.tables is None else _write(letters, options, found.held_since_ms)
+        written = () if options.tables is None else _write(letters, options, found, since_ms, until_ms)
         wanted = letters.where((F.col("store_ms") >= since_ms) & (F.col("store_ms") < until_ms))
         limit = options.limit or _SHOWN_COUNT
         kinds = rows.by_kind(wanted).coalesce(1).persist()
@@ -157,18 +164,25 @@ def _read(
     return spark.read.format(FORMAT).schema(schema).options(**given).load()
 
 
-def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[WrittenTable, ...]:
+def _write(
+    letters: DataFrame, options: JobOptions, found: _Found, since_ms: int, until_ms: int
+) -> tuple[WrittenTable, ...]:
     """Replace the hours that brokers still retain completely; a partly deleted hour would only lose rows."""
-    from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    path, partitions = table_path(options.tables, DEAD_LETTERS), PARTITIONS[DEAD_LETTERS]
-    hour_ms = F.floor(F.col("store_ms") / F.lit(HOUR_MS)) * HOUR_MS
-    written = Observation("written")
-    names = (part.split()[0] for part in SCHEMAS[DEAD_LETTERS].split(", "))
-    whole = letters.where(hour_ms >= held_since_ms).select(*names).repartition(*partitions)
-    replace_partitions(whole.observe(written, F.count(F.lit(1)).alias("row_count")), path, partitions)
-    return (WrittenTable(path, written.get.get("row_count", 0)),)
+    table, label = Table(options.tables, DEAD_LETTERS), options.label()
+    first_ms = max(floor_hour_ms(since_ms), ceil_hour_ms(found.held_since_ms))
+    end_ms = ceil_hour_ms(until_ms)
+    whole = letters.where((F.col("store_ms") >= first_ms) & (F.col("store_ms") < end_ms))
+    groups = [topic.removeprefix(DLQ_PREFIX) for topic in found.topics]
+    where = [
+        f"cluster_label = {quoted(label)}",
+        any_of("consumer_group", groups),
+        any_of("broker_name", found.brokers),
+        f"store_ts >= {time_at(first_ms)} and store_ts < {time_at(end_ms)}",
+    ]
+    rows = whole.withColumn("cluster_label", F.lit(label))
+    return (WrittenTable(table.root, replace_rows(table, rows, " and ".join(where))),)
 
 
 async def _last_results(
@@ -296,7 +310,7 @@ def _notes(
 
 JOB = Job(
     name="dlq-report",
-    takes=frozenset({"groups", "since", "until", "tables", "trace_topic"}),
+    takes=frozenset({"cluster_label", "groups", "since", "until", "tables", "trace_topic"}),
     fields=(
         ReportField("group", "GROUP"),
         ReportField("originTopic", "ORIGIN"),

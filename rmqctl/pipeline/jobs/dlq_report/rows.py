@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import DLQ_PREFIX
-from rmqctl.pipeline.tables.hours import HOUR_MS, partition_columns
+from rmqctl.pipeline.tables.frames import day_column
+from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.rules.dead_letters import DeadLetterReason
 
 # The columns of format("rocketmq") that are read for dead letters.
@@ -53,7 +54,7 @@ def dead_letters(messages: DataFrame) -> DataFrame:
         "queue_offset",
         "msg_id",
         F.length("body").alias("body_size_bytes"),
-        *partition_columns(F.unix_millis("store_ts")),
+        day_column(F.unix_millis("store_ts")),
         F.substr("topic", F.lit(len(DLQ_PREFIX) + 1)).alias("consumer_group"),
         F.substr("body", F.lit(1), F.lit(_EXCERPT_BYTES)).alias("excerpt"),
         F.unix_millis("store_ts").alias("store_ms"),

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, SCHEMAS
+from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, columns_of
 
 from .fleet import NamedChange, TrialState, try_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-LATEST = "cluster string, consumer_group string, run_id string, snapshot_us bigint, dt string, hr int"
+LATEST = "cluster_label string, cluster string, consumer_group string, run_id string, snapshot_us bigint"
 # The columns that identify a row of alloc_whatif.
-_ROW_KEY = ("cluster", "consumer_group", "snapshot_ts", "run_id", "topics", "strategy", "change")
+_ROW_KEY = ("cluster_label", "cluster", "consumer_group", "snapshot_ts", "run_id", "topics", "strategy", "change")
 _WORST = (
-    "cluster", "consumer_group", "queue_count", "client_count", "least_queues", "most_queues", "queue_imbalance",
-    "lag_imbalance", "moved_count",
+    "cluster_label", "cluster", "consumer_group", "queue_count", "client_count", "least_queues", "most_queues",
+    "queue_imbalance", "lag_imbalance", "moved_count",
 )  # fmt: skip
 # Microseconds instead of a timestamp while in Python, because the session's time zone does not affect them.
-_MADE = dict(part.split(" ") for part in SCHEMAS[ALLOC_WHATIF].split(", ")) | {"snapshot_ts": "bigint"}
+_MADE = columns_of(ALLOC_WHATIF) | {"snapshot_ts": "bigint"}
 
 
 def latest_snapshots(snapshots: DataFrame) -> DataFrame:
@@ -33,20 +32,20 @@ def latest_snapshots(snapshots: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    taken = snapshots.groupBy("consumer_group", "run_id", "snapshot_ts", "dt", "hr").agg(
+    taken = snapshots.groupBy("cluster_label", "consumer_group", "run_id", "snapshot_ts").agg(
         F.min("cluster").alias("cluster")
     )
-    last = F.max(F.struct("snapshot_ts", "run_id", "dt", "hr")).alias("last")
-    found = taken.groupBy("cluster", "consumer_group").agg(last)
+    last = F.max(F.struct("snapshot_ts", "run_id")).alias("last")
+    found = taken.groupBy("cluster_label", "cluster", "consumer_group").agg(last)
     time_us = F.unix_micros("last.snapshot_ts").alias("snapshot_us")
-    return found.select("cluster", "consumer_group", "last.run_id", time_us, "last.dt", "last.hr")
+    return found.select("cluster_label", "cluster", "consumer_group", "last.run_id", time_us)
 
 
 def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
     """Return the rows of chosen snapshots (columns LATEST), with the clusters given there."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    key = ["consumer_group", "run_id", "snapshot_us"]
+    key = ["cluster_label", "consumer_group", "run_id", "snapshot_us"]
     rows = snapshots.drop("cluster").withColumn("snapshot_us", F.unix_micros("snapshot_ts"))
     return rows.join(F.broadcast(chosen.select("cluster", *key)), key)
 
@@ -57,8 +56,8 @@ def groups_with_queues(rows: DataFrame, task_count: int) -> DataFrame:
 
     queue = F.struct("topic", "broker_name", "queue_id", "lag_messages", "client_id", "is_held")
     # Spark keeps an explicit number. Otherwise the few bytes of all groups would become one task.
-    placed = rows.repartition(task_count, "cluster", "consumer_group")
-    grouped = placed.groupBy("cluster", "consumer_group", "snapshot_ts", "run_id", "dt", "hr")
+    placed = rows.repartition(task_count, "cluster_label", "cluster", "consumer_group")
+    grouped = placed.groupBy("cluster_label", "cluster", "consumer_group", "snapshot_ts", "run_id", "dt")
     return grouped.agg(F.collect_list(queue).alias("queues"))
 
 
@@ -111,7 +110,8 @@ def find_worst(results: DataFrame, count: int) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    order = (F.desc_nulls_last("queue_imbalance"), F.desc_nulls_last("lag_imbalance"), "consumer_group", "cluster")
+    worst = (F.desc_nulls_last("queue_imbalance"), F.desc_nulls_last("lag_imbalance"))
+    order = (*worst, "consumer_group", "cluster_label", "cluster")
     place = F.row_number().over(Window.partitionBy("strategy", "change").orderBy(*order))
     # Sorting moves every column, so only the needed ones are kept.
     tried = results.where(F.col("state") == TrialState.TRIED.value).select("strategy", "change", *_WORST)
@@ -124,14 +124,6 @@ def name_groups(results: DataFrame) -> DataFrame:
 
     is_skipped = F.col("state") == TrialState.SKIPPED.value
     return results.select(
-        "cluster", "consumer_group", F.unix_millis("snapshot_ts").alias("snapshot_ms"),
+        "cluster_label", "cluster", "consumer_group", F.unix_millis("snapshot_ts").alias("snapshot_ms"),
         F.when(is_skipped, F.col("reason_code")).alias("skip_code"), F.when(is_skipped, F.col("reason")).alias("skip"),
-    ).distinct().orderBy("consumer_group", "cluster")  # fmt: skip
-
-
-def of_hours(hours: Sequence[tuple[str, int]]) -> Column:
-    """Return a condition for these hours, so that Spark does not read the folders of others."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    conditions = [(F.col("dt") == dt) & (F.col("hr") == hr) for dt, hr in hours]
-    return reduce(or_, conditions)
+    ).distinct().orderBy("consumer_group", "cluster_label", "cluster")  # fmt: skip

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
-from rmqctl.pipeline.tables.schemas import (
-    ALLOC_WHATIF,
-    OFFSET_SNAPSHOTS,
-    PARTITIONS,
-    SCHEMAS,
-    read_table,
-    replace_partitions,
-    table_path,
-)
+from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion, time_at
+from rmqctl.pipeline.tables.frames import collect, read_between, require_version
+from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, OFFSET_SNAPSHOTS
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted, listed
@@ -28,7 +23,6 @@ from .frames import (
     groups_with_queues,
     latest_snapshots,
     name_groups,
-    of_hours,
     of_snapshots,
     summarise,
     try_groups,
@@ -79,10 +73,15 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
 
     strategies = [strategy_name(word) for word in options.strategies or STRATEGIES]
     changes = _changes(options)
-    table = _read(spark, options, OFFSET_SNAPSHOTS)
-    latest = _latest(_within(table, options), options)
-    hours = sorted({(row.dt, row.hr) for row in latest})
-    rows = of_snapshots(table.where(of_hours(hours)), spark.createDataFrame(latest, LATEST))
+    table = Table(options.tables, OFFSET_SNAPSHOTS)
+    version = require_version(table)
+    since_ms, until_ms = _span(options)
+    # A snapshot cannot be newer than any time that there is.
+    taken = read_between(spark, table, version, since_ms, 2**63 - 1 if until_ms is None else until_ms + 1)
+    latest = _latest(_within(taken, options), options)
+    times_ms = [row.snapshot_us // 1000 for row in latest]
+    span = min(times_ms), max(times_ms) + 1
+    rows = of_snapshots(read_between(spark, table, version, *span), spark.createDataFrame(latest, LATEST))
     if options.topics:
         known = {row.topic for row in rows.select("topic").distinct().collect()}
         rows = rows.where(F.col("topic").isin(*require_matching("Topic", options.topics, known)))
@@ -91,8 +90,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     try:
         # Compute it here, once: otherwise two branches of one plan would each compute it.
         row_count = results.count()
-        _write(spark, results, hours, options)
-        written = WrittenTable(table_path(options.tables, ALLOC_WHATIF), row_count)
+        written = WrittenTable(_write(spark, results, span, options), row_count)
         return _outcome(results, [(name, change.name) for change in changes for name in strategies], written, options)
     finally:
         results.unpersist()
@@ -103,12 +101,11 @@ def _within(table: DataFrame, options: JobOptions) -> DataFrame:
 
     since_ms, until_ms = _span(options)
     found = table.where(F.col("snapshot_ts") >= F.timestamp_millis(F.lit(since_ms)))
-    # Skips files of other days; dt is the day of the snapshot in UTC.
-    found = found.where(F.col("dt") >= (iso_time(since_ms) or "")[:10])
-    if until_ms is None:
-        return found
-    found = found.where(F.col("dt") <= (iso_time(until_ms) or "")[:10])
-    return found.where(F.col("snapshot_ts") <= F.timestamp_millis(F.lit(until_ms)))
+    if until_ms is not None:
+        found = found.where(F.col("snapshot_ts") <= F.timestamp_millis(F.lit(until_ms)))
+    if options.cluster_label is not None:
+        found = found.where(F.col("cluster_label") == options.cluster_label)
+    return found
 
 
 def _latest(snapshots: DataFrame, options: JobOptions) -> list[Row]:
@@ -118,24 +115,40 @@ def _latest(snapshots: DataFrame, options: JobOptions) -> list[Row]:
         until = "" if until_ms is None else f" and until {iso_time(until_ms)}"
         hint = "Use an earlier --since, or take a snapshot with rmqctl pipeline run snapshot."
         error = NotFoundError("Snapshot", "", hint=hint)
-        raise error.reworded(f"No snapshot was taken since {iso_time(since_ms)}{until}.")
+        whose = "" if options.cluster_label is None else f" of {options.cluster_label}"
+        raise error.reworded(f"No snapshot{whose} was taken since {iso_time(since_ms)}{until}.")
     if not options.groups:
         return found
     wanted = set(require_matching("Group", options.groups, {row.consumer_group for row in found}))
     return [row for row in found if row.consumer_group in wanted]
 
 
-def _write(spark: SparkSession, results: DataFrame, hours: Sequence[tuple[str, int]], options: JobOptions) -> None:
-    try:
-        rows = with_others(results, _read(spark, options, ALLOC_WHATIF).where(of_hours(hours)))
-    except NotFoundError:
-        rows = results
-    ordered = rows.repartition("dt", "hr").sortWithinPartitions("dt", "hr", "consumer_group", "cluster", "change")
-    replace_partitions(ordered, table_path(options.tables, ALLOC_WHATIF), PARTITIONS[ALLOC_WHATIF])
+def _write(spark: SparkSession, results: DataFrame, span: tuple[int, int], options: JobOptions) -> str:
+    """Write the results next to what the table has of the same snapshots; return the path of the table."""
+    table = Table(options.tables, ALLOC_WHATIF)
+    since_ms, until_ms = span
+    where = (
+        f"dt >= '{day_of(since_ms)}' and dt <= '{day_of(until_ms - 1)}'"
+        f" and snapshot_ts >= {time_at(since_ms)} and snapshot_ts < {time_at(until_ms)}"
+    )
+
+    def plan(version: TableVersion | None) -> TableChange:
+        if version is None:
+            return TableChange(collect(results, table))
+        return TableChange(collect(_with_others(spark, table, version, results, span), table), where)
+
+    table.change(plan)
+    return table.root
 
 
-def _read(spark: SparkSession, options: JobOptions, name: str) -> DataFrame:
-    return read_table(spark, table_path(options.tables, name), SCHEMAS[name])
+def _with_others(
+    spark: SparkSession, table: Table, version: TableVersion, results: DataFrame, span: tuple[int, int]
+) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    since, until = (F.timestamp_millis(F.lit(at_ms)) for at_ms in span)
+    existing = read_between(spark, table, version, *span)
+    return with_others(results, existing.where((F.col("snapshot_ts") >= since) & (F.col("snapshot_ts") < until)))
 
 
 def _outcome(
@@ -149,7 +162,9 @@ def _outcome(
     skipped = [row for row in groups if row.skip_code is not None]
     rows = [_summary(summaries[key], worst.get(key, [])) for key in order if key in summaries]
     times_ms = [row.snapshot_ms for row in groups]
+    labels = sorted({row.cluster_label for row in groups})
     facts: dict[str, Any] = {
+        "clusterLabels": labels,
         "groupCount": len(groups),
         "triedGroupCount": len(groups) - len(skipped),
         "skippedGroupCount": len(skipped),
@@ -159,12 +174,13 @@ def _outcome(
     }
     return JobResult(
         rows=rows[: options.limit], row_count=len(rows), facts=facts, written=(written,),
-        notes=_notes(facts, skipped),
+        notes=_notes(facts, skipped), shows=frozenset({"worstGroupClusterLabel"} if len(labels) > 1 else ()),
     )  # fmt: skip
 
 
 def _worst(row: Row) -> dict[str, Any]:
     return {
+        "clusterLabel": row.cluster_label,
         "cluster": row.cluster,
         "group": row.consumer_group,
         "queueCount": row.queue_count,
@@ -183,6 +199,7 @@ def _summary(row: Mapping[str, Any], worst: Sequence[Mapping[str, Any]]) -> dict
         **row,
         "movedShare": row["movedCount"] / staying if staying else None,
         "worstGroup": worst[0]["group"] if worst else None,
+        "worstGroupClusterLabel": worst[0]["clusterLabel"] if worst else None,
         "worstGroups": list(worst),
     }
 
@@ -197,7 +214,13 @@ def _skipped(rows: Sequence[Row], count: int) -> list[dict[str, Any]]:
             "code": code,
             "groupCount": len(found),
             "groups": [
-                {"cluster": row.cluster, "group": row.consumer_group, "reason": row.skip} for row in found[:count]
+                {
+                    "clusterLabel": row.cluster_label,
+                    "cluster": row.cluster,
+                    "group": row.consumer_group,
+                    "reason": row.skip,
+                }
+                for row in found[:count]
             ],
         }
         for code, found in sorted(by_code.items())
@@ -217,7 +240,7 @@ def _notes(facts: Mapping[str, Any], skipped: Sequence[Row]) -> tuple[str, ...]:
 
 JOB = Job(
     name="fleet-whatif",
-    takes=frozenset({"tables", "groups", "topics", "since", "until", "strategies", "changes"}),
+    takes=frozenset({"tables", "cluster_label", "groups", "topics", "since", "until", "strategies", "changes"}),
     needs=frozenset({"tables"}),
     fields=(
         ReportField("strategy", "STRATEGY"),
@@ -231,6 +254,7 @@ JOB = Job(
         ReportField("movedCount", "MOVED", ValueKind.NUMBER, gives_way=True),
         ReportField("movedShare", "MOVED SHARE", ValueKind.NUMBER),
         ReportField("worstGroup", "WORST GROUP"),
+        ReportField("worstGroupClusterLabel", "CLUSTER LABEL", is_wide=True),
         ReportField("idleClientCount", "IDLE", ValueKind.NUMBER, is_wide=True),
         ReportField("refusal", "REFUSAL", is_wide=True),
     ),

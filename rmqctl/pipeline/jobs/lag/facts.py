@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqctl.pipeline.tables.hours import hour_of, partition_columns
-from rmqctl.pipeline.tables.schemas import LAG_TREND, SCHEMAS
+from rmqctl.pipeline.tables.frames import day_column
+from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.schemas import LAG_TREND, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .queue_windows import Windows
 
 # The columns that identify a queue of a group, except its cluster, which can be unknown in one snapshot.
-_QUEUE = ("consumer_group", "topic", "broker_name", "queue_id")
+_QUEUE = ("cluster_label", "consumer_group", "topic", "broker_name", "queue_id")
 _TIMES = {"window_start": "window_start_ms", "window_end": "window_end_ms", "still_from_ts": "still_from_ms"}
 _MS_PER_S = 1000
 # Samples that one task has in memory at a time, about 200 bytes each.
@@ -25,16 +26,12 @@ _SMALL_ROWS = 200_000
 
 
 def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
-    """Return rows of offset_snapshots from since_ms (inclusive) to until_ms (exclusive); reads only these hours."""
+    """Return rows of offset_snapshots from since_ms (inclusive) to until_ms (exclusive)."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     since, until = (F.timestamp_millis(F.lit(at_ms)) for at_ms in (since_ms, until_ms))
     rows = snapshots.where((F.col("snapshot_ts") >= since) & (F.col("snapshot_ts") < until))
-    first, last = (hour_of(at_ms) for at_ms in (since_ms, until_ms - 1))
-    hour = F.struct("dt", "hr")
-    # The days limit the folders that Spark lists, the hours the files that it reads.
-    rows = rows.where(F.col("dt").between(first[0], last[0]))
-    return rows.where(hour.between(F.struct(*map(F.lit, first)), F.struct(*map(F.lit, last))))
+    return rows.where(F.col("dt").between(day_of(since_ms), day_of(until_ms - 1)))
 
 
 def sample_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
@@ -102,10 +99,10 @@ def trend_rows(snapshots: DataFrame, windows: Windows, tasks: TaskDivision) -> D
 
     made = {name: F.timestamp_millis(source) for name, source in _TIMES.items()}
     made["window_s"] = F.lit(windows.length_ms // _MS_PER_S)
-    made["dt"], made["hr"] = partition_columns(F.col("window_start_ms"))
-    columns = [part.split(" ") for part in SCHEMAS[LAG_TREND].split(", ")]
-    names = [*_TIMES.values(), *(name for name, _ in columns if name not in made)]
+    made["dt"] = day_column(F.col("window_start_ms"))
+    columns = columns_of(LAG_TREND)
+    names = [*_TIMES.values(), *(name for name in columns if name not in made)]
     # The column shows since when a queue may be stuck, which the table does not have: it is not read or shuffled.
     snapshots = snapshots.withColumn("last_consume_ts", F.lit(None).cast("timestamp"))
     facts = window_facts(snapshots, windows, tasks, names)
-    return facts.select(*(made.get(name, F.col(name)).cast(kind).alias(name) for name, kind in columns))
+    return facts.select(*(made.get(name, F.col(name)).cast(kind).alias(name) for name, kind in columns.items()))

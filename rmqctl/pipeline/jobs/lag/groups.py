@@ -24,17 +24,17 @@ def group_rows(queues: Iterable[Row]) -> list[dict[str, Any]]:
     the longest of the queues in seconds, null when one does not catch up. A skew is the maximum divided by the mean; 1
     is even. Members are the clients that hold a queue in the last sample; snapshots do not record others.
     """
-    of_group: defaultdict[tuple[str | None, str], list[Row]] = defaultdict(list)
+    of_group: defaultdict[tuple[str, str | None, str], list[Row]] = defaultdict(list)
     for row in _with_clusters(queues):
-        of_group[row["cluster"], row["consumer_group"]].append(row)
-    rows = [_group_row(cluster, group, of_group[cluster, group]) for cluster, group in of_group]
+        of_group[row["cluster_label"], row["cluster"], row["consumer_group"]].append(row)
+    rows = [_group_row(*names, found) for names, found in of_group.items()]
     return sorted(rows, key=_rank)
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the sort key: health, then stuck queues, then lag."""
     health = WORST_FIRST.index(Health(row["health"]))
-    return health, -row["stuckCount"], -row["lagAtLeast"], row["group"], row["cluster"] or ""
+    return health, -row["stuckCount"], -row["lagAtLeast"], row["group"], row["clusterLabel"], row["cluster"] or ""
 
 
 def _with_clusters(queues: Iterable[Row]) -> list[Row]:
@@ -43,16 +43,16 @@ def _with_clusters(queues: Iterable[Row]) -> list[Row]:
     known = defaultdict(set)
     for row in rows:
         if row["cluster"] is not None:
-            known[row["consumer_group"]].add(row["cluster"])
+            known[row["cluster_label"], row["consumer_group"]].add(row["cluster"])
     return [
-        {**row, "cluster": next(iter(known[row["consumer_group"]]))}
-        if row["cluster"] is None and len(known[row["consumer_group"]]) == 1
+        {**row, "cluster": next(iter(known[row["cluster_label"], row["consumer_group"]]))}
+        if row["cluster"] is None and len(known[row["cluster_label"], row["consumer_group"]]) == 1
         else row
         for row in rows
     ]
 
 
-def _group_row(cluster: str | None, group: str, queues: Sequence[Row]) -> dict[str, Any]:
+def _group_row(label: str, cluster: str | None, group: str, queues: Sequence[Row]) -> dict[str, Any]:
     by_queue = {queue_of(row): row for row in queues}
     verdict = judge_group(
         {mq: QueueVerdict(Health(row["status"]), Cause(row["cause"]), "") for mq, row in by_queue.items()}
@@ -62,6 +62,7 @@ def _group_row(cluster: str | None, group: str, queues: Sequence[Row]) -> dict[s
     topics, members = _topics(queues), _members(queues)
     stuck = [queue for row in queues if row["is_stuck"] and (queue := _stuck(row)) is not None]
     return {
+        "clusterLabel": label,
         "cluster": cluster,
         "group": group,
         "health": str(verdict.health),

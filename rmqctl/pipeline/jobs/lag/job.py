@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,16 +12,10 @@ from rmqctl.page.file import replace_file, require_file
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.report.lag_page import LagPage, render_page
 from rmqctl.pipeline.session import require_modules
-from rmqctl.pipeline.tables.hours import HOUR_MS
-from rmqctl.pipeline.tables.schemas import (
-    LAG_TREND,
-    OFFSET_SNAPSHOTS,
-    PARTITIONS,
-    SCHEMAS,
-    read_table,
-    replace_partitions,
-    table_path,
-)
+from rmqctl.pipeline.tables.delta import Table, TableFile, TableVersion, any_of, time_at
+from rmqctl.pipeline.tables.frames import read_between, read_files, replace_rows, require_version
+from rmqctl.pipeline.tables.hours import HOUR_MS, day_of
+from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import HealthSettings
 from rmqctl.text.durations import parse_duration_ms, short_duration
 from rmqctl.text.option_errors import option_errors
@@ -45,7 +38,8 @@ _ROWS = 20
 # Numbers of groups that are plotted on the page, and listed in its table.
 _DRAWN, _LISTED = 10, 200
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_HOUR = re.compile(r"/dt=(\d{4}-\d\d-\d\d)/hr=(\d{1,2})/")
+# Files in which the newest snapshot of a cluster is looked for at a time.
+_FILES_AT_ONCE = 16
 
 
 class LagSpan(NamedTuple):
@@ -107,12 +101,6 @@ def _floor_ms(at_ms: int, unit_ms: int) -> int:
     return at_ms // unit_ms * unit_ms
 
 
-def newest_hours(paths: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the hours of a table's files, newest first."""
-    found = (_HOUR.search(path) for path in paths)
-    return sorted({(match[1], int(match[2])) for match in found if match is not None}, reverse=True)
-
-
 def _check(options: JobOptions) -> None:
     window_ms(options)
     for name in ("since", "until"):
@@ -131,12 +119,20 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     from .queue_windows import Windows
 
     length_ms = window_ms(options)
-    table = read_table(spark, table_path(options.tables, OFFSET_SNAPSHOTS), SCHEMAS[OFFSET_SNAPSHOTS])
-    newest_ms = _newest_ms(table)
+    table = Table(options.tables, OFFSET_SNAPSHOTS)
+    version = require_version(table)
+    newest_ms = _newest_ms(spark, table, version, options)
     if newest_ms is None:
-        return JobResult(row_count=0, notes=("There are no snapshots. Take one with rmqctl pipeline run snapshot.",))
+        whose = "" if options.cluster_label is None else f" of {options.cluster_label}"
+        note = f"There are no snapshots{whose}. Take one with rmqctl pipeline run snapshot."
+        return JobResult(row_count=0, notes=(note,))
     span = span_of(options, newest_ms)
-    rows = taken_between(table, span.since_ms, span.until_ms)
+
+    def taken(since_ms: int, until_ms: int) -> DataFrame:
+        found = read_between(spark, table, version, since_ms, until_ms)
+        return _of_cluster(taken_between(found, since_ms, until_ms), options)
+
+    rows = taken(span.since_ms, span.until_ms)
     seen = _seen(rows)
     if seen.oldest_ms is None:
         between = f"between {iso_time(span.since_ms)} and {iso_time(span.until_ms)}"
@@ -151,14 +147,14 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     last_window = Windows(length_ms, span.end_ms % length_ms, span.now_ms)
 
     rows = chosen(rows)
-    last = chosen(taken_between(table, span.end_ms - length_ms, span.end_ms))
+    last = chosen(taken(span.end_ms - length_ms, span.end_ms))
     last_facts = window_facts(last, last_window, last_tasks).toArrow()
     written = []
     # The report is made here while Spark writes the table.
     with ThreadPoolExecutor(1) as background:
         writing = None
         if not (options.groups or options.topics):
-            writing = background.submit(_write, trend_rows(rows, all_windows, tasks), options)
+            writing = background.submit(_write, trend_rows(rows, all_windows, tasks), options, span, length_ms)
         queues = last_facts.to_pylist()
         groups = group_rows(queues)
         facts = _facts(span, seen, newest_ms, length_ms, groups)
@@ -174,6 +170,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
         facts=facts,
         written=tuple(written),
         notes=tuple(_notes(options, most_count, len(groups) - limit)),
+        shows=frozenset() if len(facts["clusterLabels"]) < 2 else frozenset({"clusterLabel"}),
     )
 
 
@@ -195,16 +192,36 @@ def _batches_by_rows(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(_BATCH_BYTES, before)
 
 
-def _newest_ms(table: DataFrame) -> int | None:
-    """Return when the newest snapshot was taken; reads only the newest hour that has one."""
+def _newest_ms(spark: SparkSession, table: Table, version: TableVersion, options: JobOptions) -> int | None:
+    """Return when the newest snapshot was taken, None without one."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    for dt, hr in newest_hours(table.inputFiles()):
-        rows = table.where((F.col("dt") == dt) & (F.col("hr") == hr))
-        newest_ms: int | None = rows.select(F.unix_millis(F.max("snapshot_ts"))).collect()[0][0]
-        if newest_ms is not None:
-            return newest_ms
-    return None
+    files = version.files()
+    if options.cluster_label is None and all(file.last_ms is not None for file in files):
+        return max((file.last_ms for file in files if file.last_ms is not None), default=None)
+    newest_ms: int | None = None
+    for some in _at_once(files):
+        if newest_ms is not None and all(file.last_ms is not None and file.last_ms <= newest_ms for file in some):
+            break
+        rows = _of_cluster(read_files(spark, table, some), options)
+        found_ms = rows.select(F.unix_millis(F.max("snapshot_ts"))).collect()[0][0]
+        newest_ms = max((each for each in (newest_ms, found_ms) if each is not None), default=None)
+    return newest_ms
+
+
+def _at_once(files: Sequence[TableFile]) -> Iterator[Sequence[TableFile]]:
+    """Yield files in order, each time more: the newest ones usually suffice."""
+    begin, count = 0, _FILES_AT_ONCE
+    while begin < len(files):
+        yield files[begin : begin + count]
+        begin, count = begin + count, 4 * count
+
+
+def _of_cluster(rows: DataFrame, options: JobOptions) -> DataFrame:
+    """Return the rows of the cluster that the options name, all rows when they name none."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return rows if options.cluster_label is None else rows.where(F.col("cluster_label") == options.cluster_label)
 
 
 def _seen(rows: DataFrame) -> SampleExtent:
@@ -234,15 +251,17 @@ def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataF
     return choose
 
 
-def _write(trend: DataFrame, options: JobOptions) -> WrittenTable:
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812
-
-    path = table_path(options.tables, LAG_TREND)
-    rows = Observation("lag")
-    trend = trend.observe(rows, F.count(F.lit(1)).alias("count"))
-    replace_partitions(trend, path, PARTITIONS[LAG_TREND])
-    return WrittenTable(path, rows.get["count"])
+def _write(trend: DataFrame, options: JobOptions, span: LagSpan, length_ms: int) -> WrittenTable:
+    table = Table(options.tables, LAG_TREND)
+    # Windows of one length do not replace those of another.
+    where = [
+        f"dt >= '{day_of(span.since_ms)}' and dt <= '{day_of(span.until_ms - 1)}'",
+        f"window_s = {length_ms // 1000}",
+        f"window_start >= {time_at(span.since_ms)} and window_start < {time_at(span.until_ms)}",
+    ]
+    if options.cluster_label is not None:
+        where.append(any_of("cluster_label", [options.cluster_label]))
+    return WrittenTable(table.root, replace_rows(table, trend, " and ".join(where)))
 
 
 def _write_page(
@@ -257,10 +276,11 @@ def _write_page(
     facts_of_drawn = window_facts(of_drawn, windows, TaskDivision(windows.length_ms))
     trend = facts_of_drawn.toArrow().to_pylist() if names else []
     series = {
-        (row["cluster"], row["group"]): group_series(
+        (row["clusterLabel"], row["cluster"], row["group"]): group_series(
             each
             for each in trend
-            if each["consumer_group"] == row["group"] and each["cluster"] in (row["cluster"], None)
+            if (each["cluster_label"], each["consumer_group"]) == (row["clusterLabel"], row["group"])
+            and each["cluster"] in (row["cluster"], None)
         )
         for row in drawn
     }
@@ -283,6 +303,7 @@ def _facts(
     return {
         **named,
         **{f"{name}Iso": iso_time(at_ms) for name, at_ms in named.items()},
+        "clusterLabels": sorted({row["clusterLabel"] for row in groups}),
         "windowMs": length_ms,
         "windowCount": (span.until_ms - span.since_ms) // length_ms,
         "snapshotCount": seen.moment_count,
@@ -310,12 +331,13 @@ def _notes(options: JobOptions, most_count: int, more_count: int) -> list[str]:
 
 JOB = Job(
     name="lag",
-    takes=frozenset({"tables", "groups", "topics", "since", "until", "window", "html"}),
+    takes=frozenset({"tables", "cluster_label", "groups", "topics", "since", "until", "window", "html"}),
     needs=frozenset({"tables"}),
     check=_check,
     run=_run,
     fields=(
         ReportField("group", "GROUP"),
+        ReportField("clusterLabel", "CLUSTER LABEL", is_wide=True),
         ReportField("cluster", "CLUSTER", is_wide=True),
         ReportField("health", "HEALTH"),
         ReportField("queueCount", "QUEUES", ValueKind.NUMBER, gives_way=True),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Bools: TypeAlias = NDArray[np.bool_]
 
 # Names that are joined into one string, because strings are most of the cost of a row. The last may have any character.
-NAMES = ("cluster", "consumer_group", "topic", "broker_name", "client_id")
+NAMES = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "client_id")
 BETWEEN_NAMES = "\0"
 _NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms")
 _FLAGS = ("is_held", "is_none_stored")
@@ -77,12 +77,13 @@ class NameColumn:
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         self.of: Ints = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
-        columns = zip(*(text.split(BETWEEN_NAMES, 4) for text in column.chunk(0).dictionary.to_pylist()), strict=True)
-        cluster, group, topic, broker_name, client = columns
-        places = _numbered(zip(group, topic, broker_name, strict=True))
+        columns = zip(*(text.split(BETWEEN_NAMES, 5) for text in column.chunk(0).dictionary.to_pylist()), strict=True)
+        label, cluster, group, topic, broker_name, client = columns
+        named = list(zip(label, group, topic, broker_name, strict=True))
+        places = _numbered(named)
         self.clusters, self.clients = _numbered(cluster, ""), _numbered(client, "")
         self.places = [pa.array(names, pa.string()) for names in zip(*places, strict=True)]
-        self.place = np.array([places[each] for each in zip(group, topic, broker_name, strict=True)])[self.of]
+        self.place = np.array([places[each] for each in named])[self.of]
         self.cluster = np.array([self.clusters.get(each, -1) for each in cluster])[self.of]
         self.client = np.array([self.clients.get(each, -1) for each in client])[self.of]
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 # The output columns, and their types for Spark: names, QueueFacts, lag and trend, verdict, owners.
 MADE = (
-    "window_start_ms bigint, window_end_ms bigint, cluster string, consumer_group string, topic string,"
-    " broker_name string, queue_id int,"
+    "window_start_ms bigint, window_end_ms bigint, cluster_label string, cluster string, consumer_group string,"
+    " topic string, broker_name string, queue_id int,"
     " sample_count bigint, known_count bigint, until_ms bigint, first_ms bigint, last_ms bigint, behind_lowest bigint,"
     " behind_last bigint, lows array<bigint>, early_count bigint, later_count bigint, produced bigint,"
     " offset_last bigint, offset_highest bigint, has_moved boolean, lost_highest bigint, held_count bigint,"
@@ -138,7 +138,7 @@ def _named(names: NameColumn, samples: QueueSamples) -> dict[str, Any]:
     places = [column.take(pa.array(samples.place)) for column in names.places]
     return {
         "cluster": texts(names.clusters, samples.cluster),
-        **dict(zip(("consumer_group", "topic", "broker_name"), places, strict=True)),
+        **dict(zip(("cluster_label", "consumer_group", "topic", "broker_name"), places, strict=True)),
         "queue_id": samples.queue_id.astype(np.int32),
     }
 

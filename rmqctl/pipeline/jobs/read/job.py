@@ -116,7 +116,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
         _require_lasting(spark, options.to_table)
     counted = Observation("written")
     writer = frame.observe(counted, F.count(F.lit(1)).alias("row_count")).write
-    writer = writer.mode("overwrite" if options.overwrite else "errorifexists")
+    writer = writer.mode("overwrite" if options.overwrite else "error")
     if options.to is not None:
         writer.options(**_PARQUET).parquet(options.to)
     elif options.to_table is not None:

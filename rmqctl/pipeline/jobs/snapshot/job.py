@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from rmqctl.admin.offsets.fleet import FleetProgress, fetch_fleet_progress, require_groups
 from rmqctl.client.access import Access
@@ -17,29 +15,25 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
-from rmqctl.pipeline.tables.files import TableFiles
-from rmqctl.pipeline.tables.hours import Hour, hour_of
-from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, table_path
+from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion, quoted
+from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.rules.file_claims import require_fit
 from rmqctl.text.times import time_fields
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted
 
-from .compaction import compact, drop_run
 from .rows import (
     SnapshotRun,
-    TablePart,
+    arrow_rows,
     check_run_id,
     default_run_id,
-    find_run,
-    find_run_ids,
+    find_runs,
     most_behind,
     progress_rows,
-    recording_part,
     sample_rows,
     sample_run,
     summary_row,
-    write_rows,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +43,8 @@ _LIMIT = 20
 
 
 def check(options: JobOptions) -> None:
-    """Raise UsageError for options that cannot be combined."""
+    """Raise UsageError for options that cannot be combined, and when nothing names the cluster."""
+    options.label()
     if options.run_id is not None:
         check_run_id(options.run_id)
         if options.recordings:
@@ -70,81 +65,74 @@ def asks_cluster(options: JobOptions) -> bool:
     return not options.recordings
 
 
-def run(spark: SparkSession, options: JobOptions) -> JobResult:
-    """Take a snapshot or import recordings, and then merge hours when requested.
+def run(spark: SparkSession, options: JobOptions) -> JobResult:  # noqa: ARG001 -- the rows are in this process
+    """Take a snapshot or import recordings.
 
-    A run that is already in the table stays unchanged; `overwrite` replaces it. Without access to a cluster and without
-    recordings, it only merges. Raises UsageError for what Spark Connect does not support, and the errors of the
-    cluster.
+    A run that is already in the table stays unchanged; `overwrite` replaces it. Raises the errors of the cluster, and
+    RmqctlError when the table cannot be written.
     """
-    path = table_path(options.tables, OFFSET_SNAPSHOTS)
-    files = TableFiles.of(spark, path)
-    if options.compact and files is None:
-        raise UsageError(
-            "--compact is not supported with Spark Connect, which cannot delete files.",
-            hint="Use --master instead of --remote, or omit --compact.",
-        )
+    table = Table(options.tables, OFFSET_SNAPSHOTS)
     if options.recordings:
-        outcome = _take_recordings(spark, path, options)
-    elif options.access is not None:
-        outcome = _take_snapshot(spark, files, path, options, options.access)
-    elif options.compact:
-        outcome = JobResult()
-    else:
+        return _take_recordings(table, options)
+    if options.access is None:
         raise UsageError("A snapshot needs a cluster (-n) or a recording (--recording).")
-    if options.compact and files is not None:
-        done = compact(spark, files, path, options.now_ms)
-        facts = {**outcome.facts, "mergedHourCount": done.hour_count, "mergedFileCount": done.file_count}
-        if done.hour_count:
-            files_of_hours = f"{counted(done.file_count, 'file')} of {counted(done.hour_count, 'hour')}"
-            note = f"{files_of_hours} were merged into one per hour."
-        else:
-            note = "No past hour has more than one file, so nothing was merged."
-        outcome = replace(outcome, facts=facts, notes=(*outcome.notes, note))
-    return outcome
+    return _take_snapshot(table, options, options.access)
 
 
-def _take_snapshot(
-    spark: SparkSession, files: TableFiles | None, path: str, options: JobOptions, access: Access
-) -> JobResult:
+def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResult:
+    label = options.label()
     at = SnapshotRun(options.run_id or default_run_id(options.now_ms), options.now_ms)
-    place = TablePart(hour_of(at.at_ms), at.run_id)
-    # An id that is a time can only be in that hour; any other id can be in any hour.
-    found = find_run(spark, path, at.run_id, None if options.run_id else place.hour)
-    if found and not options.overwrite:
-        note = f"Run {at.run_id} is already in the table, so no snapshot was taken."
-        return JobResult(facts={"runId": at.run_id, "isThere": True}, notes=(f"{note} Replace it with --overwrite.",))
-    stale = [each for each in found if each != place]
-    if stale and files is None:
-        raise UsageError(
-            f"Run {at.run_id} is in another hour or a merged part, from which Spark Connect cannot remove it.",
-            hint="Use another --run-id, or --master instead of --remote.",
-        )
+    if options.run_id is not None and not options.overwrite and find_runs(table.version(), label, [at.run_id]):
+        return _there_already(label, at)
     fleet = _ask(access, options)
-    rows = [row for group in fleet.groups for row in progress_rows(group, at, at.run_id, fleet.clusters)]
-    written: tuple[WrittenTable, ...] = ()
-    notes = [] if rows else ["No group has offsets or a subscription, so nothing was written or replaced."]
-    if rows:
-        write_rows(spark, path, rows)
-        written = (WrittenTable(path, len(rows)),)
-        if stale and files is not None:
-            drop_run(spark, files, path, at.run_id, stale)
+    rows = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet.clusters)]
+    was_there = bool(rows) and _write(table, rows, label, at, overwrite=options.overwrite)
+    if was_there and options.run_id is not None and not options.overwrite:
+        return _there_already(label, at)
+    notes = () if rows else ("No group has offsets or a subscription, so nothing was written or replaced.",)
     sums = [summary_row(each.group, each.state.value, each.rows, each.hidden_anywhere) for each in fleet.groups]
     return JobResult(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
         facts={
+            "clusterLabel": label,
             "runId": at.run_id,
             "isThere": False,
-            "isReplaced": bool(found and rows),
+            "isReplaced": was_there and options.overwrite,
             **time_fields("snapshotTimestamp", at.at_ms),
             "groupCount": len(sums),
             "queueCount": len(rows),
         },
-        written=written,
-        notes=tuple(notes),
+        written=(WrittenTable(table.root, len(rows)),) if rows else (),
+        notes=notes,
         failures=fleet.failures,
     )
+
+
+def _there_already(label: str, at: SnapshotRun) -> JobResult:
+    note = f"Run {at.run_id} of {label} is already in the table, so nothing was written. Replace it with --overwrite."
+    return JobResult(facts={"clusterLabel": label, "runId": at.run_id, "isThere": True}, notes=(note,))
+
+
+def _write(table: Table, rows: Sequence[tuple[Any, ...]], label: str, at: SnapshotRun, *, overwrite: bool) -> bool:
+    """Write a run, and return whether the table had it: then it is replaced with `overwrite`, else left as it is."""
+    found: set[str] = set()
+
+    def plan(version: TableVersion | None) -> TableChange | None:
+        nonlocal found
+        found = find_runs(version, label, [at.run_id])
+        if not found:
+            return TableChange(arrow_rows(rows))
+        same_run = f"cluster_label = {quoted(label)} and run_id = {quoted(at.run_id)}"
+        return TableChange(arrow_rows(rows), same_run) if overwrite else None
+
+    table.change(plan, writer=_writer(label))
+    return bool(found)
+
+
+def _writer(label: str) -> str:
+    """Return the name by which snapshots of one cluster exclude each other, so that none is there twice."""
+    return f"snapshot of {label}"
 
 
 def _ask(access: Access, options: JobOptions) -> FleetProgress:
@@ -156,26 +144,27 @@ def _ask(access: Access, options: JobOptions) -> FleetProgress:
     return asyncio.run(ask())
 
 
-def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> JobResult:
+def _take_recordings(table: Table, options: JobOptions) -> JobResult:
+    label = options.label()
     samples = {sample_run(each): each for each in read_samples(options)}
-    by_hour: dict[Hour, list[tuple[SnapshotRun, RecordedSample]]] = {}
-    for at, recorded in samples.items():
-        by_hour.setdefault(hour_of(at.at_ms), []).append((at, recorded))
-    there = find_run_ids(spark, path, by_hour)
-    rows: list[tuple[Any, ...]] = []
-    new_count = 0
-    for _, found in sorted(by_hour.items()):
-        new = [(at, recorded) for at, recorded in found if at.run_id not in there]
-        part = recording_part(at.run_id for at, _ in new)
-        rows += [row for _, recorded in new for row in sample_rows(recorded, part)]
-        new_count += len(new)
-    if rows:
-        write_rows(spark, path, rows)
+    days = {day_of(at.at_ms) for at in samples}
+    new: list[RecordedSample] = []
+    row_count = 0
+
+    def plan(version: TableVersion | None) -> TableChange | None:
+        nonlocal new, row_count
+        there = find_runs(version, label, {at.run_id for at in samples}, days)
+        new = [recorded for at, recorded in samples.items() if at.run_id not in there]
+        rows = [row for recorded in new for row in sample_rows(recorded, label)]
+        row_count = len(rows)
+        return TableChange(arrow_rows(rows)) if rows else None
+
+    table.change(plan, writer=_writer(label))
     sums = _last_sums(samples.values())
     partial_count = sum(bool(recorded.sample.failures) for recorded in samples.values())
     notes = []
-    if new_count < len(samples):
-        notes.append(f"Already in the table: {len(samples) - new_count} of {counted(len(samples), 'sample')}.")
+    if len(new) < len(samples):
+        notes.append(f"Already in the table: {len(samples) - len(new)} of {counted(len(samples), 'sample')}.")
     if partial_count:
         partial = counted(partial_count, "sample", "is")
         notes.append(f"{partial} incomplete: some brokers or members did not answer then.")
@@ -183,14 +172,15 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Job
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
         facts={
+            "clusterLabel": label,
             "recordingCount": len(options.recordings),
             "sampleCount": len(samples),
-            "newSampleCount": new_count,
-            "isThere": new_count == 0,
+            "newSampleCount": len(new),
+            "isThere": not new,
             "groupCount": len(sums),
             "queueCount": sum(row["queueCount"] for row in sums),
         },
-        written=(WrittenTable(path, len(rows)),) if rows else (),
+        written=(WrittenTable(table.root, row_count),) if row_count else (),
         notes=tuple(notes),
     )
 
@@ -228,7 +218,7 @@ def _last_sums(samples: Iterable[RecordedSample]) -> list[dict[str, Any]]:
 
 JOB = Job(
     name="snapshot",
-    takes=frozenset({"tables", "groups", "topics", "run_id", "overwrite", "recordings", "compact"}),
+    takes=frozenset({"tables", "groups", "topics", "cluster_label", "run_id", "overwrite", "recordings"}),
     needs=frozenset({"tables"}),
     asks_cluster=asks_cluster,
     check=check,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,30 +14,16 @@ from rmqctl.errors import UsageError
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.observe.recording import RecordedSample
 from rmqctl.observe.sampled_progress import is_held, is_none_stored, sample_progress
-from rmqctl.pipeline.tables.files import TableFiles
-from rmqctl.pipeline.tables.hours import Hour, hour_of
-from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions
+from rmqctl.pipeline.tables.delta import TableVersion, any_of, quoted
+from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema
 from rmqctl.rules.totals import total
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
-
-SCHEMA = SCHEMAS[OFFSET_SNAPSHOTS]
-# The part of an hour into which compaction merges all others.
-MERGED = "merged"
-# The columns that identify a row, however often it is in the table.
-KEYS = ("run_id", "consumer_group", "topic", "broker_name", "queue_id")
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
-
-
-class TablePart(NamedTuple):
-    """A part of the table."""
-
-    hour: Hour
-    part: str
 
 
 class SnapshotRun(NamedTuple):
@@ -47,14 +34,16 @@ class SnapshotRun(NamedTuple):
 
 
 def default_run_id(now_ms: int) -> str:
-    """Return the default run id of a time, for example 20261122T105200Z."""
-    return f"{datetime.fromtimestamp(now_ms // 1000, UTC):%Y%m%dT%H%M%SZ}"
+    """Return a new run id, for example 20261122T105200.123Z-5f0a9c31; no two runs have the same."""
+    return f"{_stamp(now_ms)}-{secrets.token_hex(4)}"
+
+
+def _stamp(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y%m%dT%H%M%S}.{at_ms % 1000:03}Z"
 
 
 def check_run_id(run_id: str) -> None:
-    """Raise UsageError for an invalid run id; a run id names a folder."""
-    if run_id == MERGED:
-        raise UsageError(f"The run id {MERGED} is reserved for the parts that --compact writes.")
+    """Raise UsageError for an invalid run id."""
     if _RUN_ID.fullmatch(run_id) is None:
         raise UsageError(
             f"Invalid run id {run_id!r}.",
@@ -67,33 +56,40 @@ def sample_run(recorded: RecordedSample) -> SnapshotRun:
     sample = recorded.sample
     identity = "\0".join((recorded.cluster or "", sample.group, str(sample.at_ms)))
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
-    at = datetime.fromtimestamp(sample.at_ms // 1000, UTC)
-    return SnapshotRun(f"{at:%Y%m%dT%H%M%S}.{sample.at_ms % 1000:03}Z-{digest[:16]}", sample.at_ms)
+    return SnapshotRun(f"{_stamp(sample.at_ms)}-{digest[:16]}", sample.at_ms)
 
 
-def recording_part(run_ids: Iterable[str]) -> str:
-    """Return the part for an hour's samples of recordings: the same samples always have the same part."""
-    return f"recording-{hashlib.sha256(' '.join(sorted(run_ids)).encode()).hexdigest()[:16]}"
+def find_runs(version: TableVersion | None, label: str, run_ids: Collection[str], days: Iterable[str] = ()) -> set[str]:
+    """Return those runs of a cluster that the table has, on some days or at all."""
+    if version is None:
+        return set()
+    where = [f"cluster_label = {quoted(label)}"]
+    if days:
+        where.append(any_of("dt", sorted(days)))
+    if len(run_ids) == 1:
+        where.append(any_of("run_id", list(run_ids)))
+    return version.values("run_id", " and ".join(where)) & set(run_ids)
 
 
 # Rows
 
 
 def progress_rows(
-    progress: GroupProgress, run: SnapshotRun, part: str, clusters: Mapping[str, str]
+    progress: GroupProgress, run: SnapshotRun, label: str, clusters: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
     """Return a group's rows, with values in the table's column order; `clusters` are by broker name."""
-    return [_row(progress.group, row, run, part, clusters.get(row.mq.broker_name)) for row in progress.rows]
+    return [_row(progress.group, row, run, label, clusters.get(row.mq.broker_name)) for row in progress.rows]
 
 
-def sample_rows(recorded: RecordedSample, part: str) -> list[tuple[Any, ...]]:
+def sample_rows(recorded: RecordedSample, label: str) -> list[tuple[Any, ...]]:
     """Return the rows of a sample, with values in the table's column order."""
     run, group = sample_run(recorded), recorded.sample.group
-    return [_row(group, row, run, part, recorded.cluster) for row in sample_progress(recorded)]
+    return [_row(group, row, run, label, recorded.cluster) for row in sample_progress(recorded)]
 
 
-def _row(group: str, row: QueueProgress, run: SnapshotRun, part: str, cluster: str | None) -> tuple[Any, ...]:
+def _row(group: str, row: QueueProgress, run: SnapshotRun, label: str, cluster: str | None) -> tuple[Any, ...]:
     return (
+        label,
         run.run_id,
         run.at_ms * 1000,
         _text(cluster),
@@ -109,8 +105,7 @@ def _row(group: str, row: QueueProgress, run: SnapshotRun, part: str, cluster: s
         _text(row.client_ids[0]) if len(row.client_ids) == 1 else None,
         is_held(row),
         is_none_stored(row),
-        *hour_of(run.at_ms),
-        part,
+        day_of(run.at_ms),
     )
 
 
@@ -128,17 +123,11 @@ def arrow_rows(rows: Sequence[tuple[Any, ...]]) -> pyarrow.Table:
     """Return rows as an Arrow table with the table's own types."""
     import pyarrow as pa
 
-    types = {
-        "string": pa.string(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-    }
-    fields = [pa.field(name, types[kind]) for name, kind in (column.split() for column in SCHEMA.split(", "))]
-    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    schema = arrow_schema(OFFSET_SNAPSHOTS)
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def summary_row(
@@ -159,55 +148,3 @@ def summary_row(
 def most_behind(rows: Iterable[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
     """Return at most limit summaries, the largest lag first."""
     return sorted(rows, key=lambda row: (-row["lagAtLeast"], -row["unknownCount"], row["group"]))[:limit]
-
-
-# The table
-
-
-def read_snapshots(spark: SparkSession, path: str, hour: Hour | None = None) -> DataFrame | None:
-    """Return the table's rows, or those of an hour; None when they do not exist yet."""
-    from pyspark.errors import AnalysisException
-
-    folder = path if hour is None else f"{path}/dt={hour.dt}/hr={hour.hr}"
-    files = TableFiles.of(spark, path)
-    if files is not None and not files.exists(folder):
-        # Spark would detect that too, but write a page to its log.
-        return None
-    try:
-        frame = spark.read.schema(SCHEMA).option("basePath", path).parquet(folder)
-        # Spark Connect checks a path only on first use.
-        _ = frame.columns
-    except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
-            raise
-        return None
-    return frame
-
-
-def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = None) -> list[TablePart]:
-    """Return the parts with rows of a run, in the whole table or in an hour."""
-    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
-
-    frame = read_snapshots(spark, path, hour)
-    if frame is None:
-        return []
-    frame = frame.where(F.col("part").isin(run_id, MERGED)).where(F.col("run_id") == run_id)
-    return sorted(
-        TablePart(Hour(row.dt, row.hr), row.part) for row in frame.select("dt", "hr", "part").distinct().collect()
-    )
-
-
-def find_run_ids(spark: SparkSession, path: str, hours: Collection[Hour]) -> set[str]:
-    """Return the ids of all runs on the days of some hours."""
-    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
-
-    frame = read_snapshots(spark, path)
-    if frame is None:
-        return set()
-    frame = frame.where(F.col("dt").isin(sorted({hour.dt for hour in hours})))
-    return {row.run_id for row in frame.select("run_id").distinct().collect()}
-
-
-def write_rows(spark: SparkSession, path: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows, replacing those of the same parts; one file per part."""
-    replace_partitions(spark.createDataFrame(arrow_rows(rows)).coalesce(1), path, PARTITIONS[OFFSET_SNAPSHOTS])
