@@ -148,6 +148,11 @@ def require_spark(remote: str | None = None) -> None:
         _require_java()
 
 
+def require_tables() -> None:
+    """Raise UsageError when a package is missing that tables need; they do not need Spark."""
+    require_modules({"deltalake": "deltalake", "pyarrow": "PyArrow"})
+
+
 def require_modules(names: Mapping[str, str]) -> None:
     """Raise UsageError when a module is missing; `names` are their packages by module."""
     for module, name in names.items():

@@ -57,5 +57,5 @@ def store_rows(folder: Path, samples: Iterable[Sample]) -> None:
 
 def rows_of(spark: SparkSession, folder: Path, name: str) -> DataFrame:
     """Return all rows of a table."""
-    table = Table(str(folder), name)
-    return read_files(spark, table, require_version(table).files())
+    version = require_version(Table(str(folder), name))
+    return read_files(spark, version, version.files)

@@ -264,8 +264,8 @@ said = [
     take(at_ms, "127.0.0.1:1", run_id="named"),
     take(at_ms, run_id="named", overwrite=True),
 ]
-table = Table(folder, "offset_snapshots")
-count = read_files(spark, table, table.version().files()).count()
+version = Table(folder, "offset_snapshots").version()
+count = read_files(spark, version, version.files).count()
 print(json.dumps([type(spark).__module__, said, count]))
 """
 

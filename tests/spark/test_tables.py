@@ -142,7 +142,7 @@ def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> No
         version = Table(str(tmp_path), OFFSET_SNAPSHOTS).version()
         assert version is not None
         runs: Counter[str] = Counter()
-        for file in version.files():
+        for file in version.files:
             runs.update(pq.read_table(file.path, columns=["run_id"]).column("run_id").to_pylist())
         assert ended <= runs.keys() <= begun
         # Whole, and once.

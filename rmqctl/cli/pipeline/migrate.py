@@ -1,16 +1,12 @@
 """rmqctl pipeline migrate: tables of earlier versions become Delta tables."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
-from typing import Annotated
-
 import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
-from rmqctl.errors import UsageError
 
-from .cluster_labels import known_name_servers
-from .table_folder import Item, for_each_table
+from .table_folder import ClusterLabel, Folder, Item, for_each_table, known_name_servers
 
 HELP = """\b
 Examples:
@@ -33,28 +29,19 @@ _COLUMNS = (
 
 def command(
     ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder or URI of the tables.", show_default=False)],
-    cluster_label: Annotated[
-        str | None,
-        typer.Option("--cluster-label", metavar="NAME", help="The cluster in the tables. [default: its name servers]"),
-    ] = None,
+    folder: Folder,
+    cluster_label: ClusterLabel = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.pipeline.jobs.cluster_label import check_label, default_label
+    from rmqctl.pipeline.jobs.cluster_label import check_label, label_of
 
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(_COLUMNS, invocation.display)
-    if cluster_label is None:
-        name_servers = known_name_servers(invocation)
-        if name_servers is None:
-            raise UsageError(
-                "It is unknown which cluster these tables are of.",
-                hint="Add --cluster-label NAME, or -n with its name servers.",
-            )
-        cluster_label = default_label(name_servers)
-    check_label(cluster_label)
-    items, failures = for_each_table(folder, lambda name: _migrate(folder, name, cluster_label))
+    if cluster_label is not None:
+        check_label(cluster_label)
+    label = label_of(cluster_label, known_name_servers(invocation))
+    items, failures = for_each_table(folder, lambda name: _migrate(folder, name, label))
     listing = Listing(
         kind="PipelineMigration", columns=_COLUMNS, items=items, failures=failures, name=lambda item: str(item["table"])
     )

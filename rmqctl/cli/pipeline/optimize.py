@@ -9,7 +9,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.errors import UsageError
 
-from .table_folder import Item, for_each_table
+from .table_folder import Folder, Item, for_each_table
 
 HELP = """\b
 Examples:
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 def command(
     ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder or URI of the tables.", show_default=False)],
+    folder: Folder,
     retention: Annotated[
         str,
         typer.Option("--retention", metavar="DURATION", help="How long files of older versions are kept, at least 1h."),

@@ -16,7 +16,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 
-from .cluster_labels import known_name_servers
+from .table_folder import ClusterLabel, known_name_servers
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -74,10 +74,7 @@ def command(
     ctx: typer.Context,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs to run, in order.", show_default=False)],
     tables: Annotated[str | None, typer.Option("--tables", metavar="DIR", help="Folder or URI of the tables.")] = None,
-    cluster_label: Annotated[
-        str | None,
-        typer.Option("--cluster-label", metavar="NAME", help="The cluster in the tables. [default: its name servers]"),
-    ] = None,
+    cluster_label: ClusterLabel = None,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Topic to read. Repeatable.")
     ] = None,
@@ -136,7 +133,7 @@ def command(
     from rmqctl.pipeline.jobs.cluster_label import check_label
     from rmqctl.pipeline.jobs.definition import JobOptions
     from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, run_jobs
-    from rmqctl.pipeline.session import require_modules, require_spark
+    from rmqctl.pipeline.session import require_spark, require_tables
 
     from .run_progress import RunProgress
 
@@ -162,7 +159,7 @@ def command(
     check_options(chosen, options, _FLAGS)
     require_spark(remote)
     if tables is not None:
-        require_modules({"deltalake": "deltalake"})
+        require_tables()
     check_cluster(chosen, options)
     if asks_cluster:
         # Spark's tasks know only what they are given: brokers that they do not see are found here.

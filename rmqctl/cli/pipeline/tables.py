@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.errors import NotFoundError
 from rmqctl.text.times import iso_time, time_fields
 
-from .table_folder import Item, for_each_table
+from .table_folder import Folder, Item, for_each_table
 
 if TYPE_CHECKING:
     from rmqctl.pipeline.tables.delta import TableFile
@@ -39,14 +39,14 @@ _FILE_COLUMNS = (Column("FILE", "path"), *_COLUMNS[2:3], *_COLUMNS[4:])
 
 def command(
     ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder or URI of the tables.", show_default=False)],
+    folder: Folder,
     files: Annotated[
         str | None, typer.Option("--files", metavar="TABLE", help="List the files of a table's current version.")
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.pipeline.session import require_modules
+    from rmqctl.pipeline.session import require_tables
 
     invocation = Invocation(ctx, needs_cluster=False)
     columns = _COLUMNS if files is None else _FILE_COLUMNS
@@ -57,7 +57,7 @@ def command(
             kind="PipelineTables", columns=columns, items=items, failures=failures, name=lambda item: str(item["table"])
         )
     else:
-        require_modules({"deltalake": "deltalake"})
+        require_tables()
         items = _files(folder, files)
         listing = Listing(kind="PipelineTableFiles", columns=columns, items=items, name=lambda item: str(item["path"]))
     return render(listing, invocation.display)
@@ -69,7 +69,7 @@ def _table(folder: str, name: str) -> Item | None:
     version = Table(folder, name).version()
     if version is None:
         return None
-    found = version.files()
+    found = version.files
     return {"table": name, "version": version.number, "fileCount": len(found), **_sums(found)}
 
 
@@ -84,7 +84,7 @@ def _files(folder: str, name: str) -> list[Item]:
     version = table.version()
     if version is None:
         raise NotFoundError("Table", table.root)
-    return [{"path": file.path, **_sums([file])} for file in version.files()]
+    return [{"path": file.path, **_sums([file])} for file in version.files]
 
 
 def _sums(files: "Sequence[TableFile]") -> Item:

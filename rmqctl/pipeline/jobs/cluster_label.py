@@ -19,6 +19,17 @@ def check_label(label: str) -> None:
         )
 
 
+def label_of(given: str | None, name_servers: str | None) -> str:
+    """Return the label of the cluster whose rows are written. Raises UsageError when nothing names it."""
+    if given is not None:
+        return given
+    if name_servers is None:
+        raise UsageError(
+            "It is unknown which cluster this is.", hint="Add --cluster-label NAME, or -n with its name servers."
+        )
+    return default_label(name_servers)
+
+
 def default_label(name_servers: str) -> str:
     """Return the label of a cluster by its name servers as given: in order, or the URL without its password."""
     if "://" in name_servers:

@@ -16,7 +16,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Edge, parse_time
 
-from .cluster_label import default_label
+from .cluster_label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,14 +72,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
 
     def label(self) -> str:
         """Return the label of the cluster whose rows are written. Raises UsageError when nothing names it."""
-        if self.cluster_label is not None:
-            return self.cluster_label
-        name_servers = self.name_servers or (None if self.access is None else self.access.name_servers)
-        if name_servers is None:
-            raise UsageError(
-                "It is unknown which cluster this is.", hint="Add --cluster-label NAME, or -n with its name servers."
-            )
-        return default_label(name_servers)
+        asked = None if self.access is None else self.access.name_servers
+        return label_of(self.cluster_label, self.name_servers or asked)
 
     def traces(self) -> str:
         """Return the topic that clients write their traces to."""

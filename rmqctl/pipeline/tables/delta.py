@@ -13,11 +13,12 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rmqctl.errors import RmqctlError, UsageError
 
@@ -25,6 +26,8 @@ from .schemas import TIMES, table_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+T = TypeVar("T")
 
 # A conflict is an answer within milliseconds, so that even many writers of one table all have their turn.
 _ATTEMPTS = 100
@@ -64,21 +67,21 @@ class TableFile(NamedTuple):
 class TableVersion:
     """One version of a table. It does not change, whatever others write."""
 
-    def __init__(self, table: DeltaTable, root: str, time_column: str) -> None:
-        self.root = root
+    def __init__(self, table: DeltaTable, name: str, root: str) -> None:
+        self.name, self.root = name, root
         self.number = table.version()
         self._table = table
-        self._time_column = time_column
 
+    @cached_property
     def files(self) -> list[TableFile]:
-        """Return the files, those with the newest rows first."""
+        """The files, those with the newest rows first."""
         found = self._table.get_add_actions(flatten=True)
         names = set(found.column_names)
 
         def column(name: str) -> list[Any]:
             return list(found.column(name).to_pylist()) if name in names else [None] * found.num_rows
 
-        times = (column(f"{end}.{self._time_column}") for end in ("min", "max"))
+        times = (column(f"{end}.{TIMES[self.name]}") for end in ("min", "max"))
         named = (column(name) for name in ("path", "num_records", "size_bytes", "partition.dt"))
         files = [
             TableFile(f"{self.root}/{path}", count, size, day, _epoch_ms(first), _epoch_ms(last))
@@ -90,7 +93,7 @@ class TableVersion:
         """Return the files that can have rows from since_ms (inclusive) to until_ms (exclusive)."""
         return [
             file
-            for file in self.files()
+            for file in self.files
             if (file.first_ms is None or file.first_ms < until_ms)
             and (file.last_ms is None or file.last_ms >= since_ms)
         ]
@@ -110,9 +113,11 @@ class Table:
         self._may_be_old = may_be_old
 
     def version(self) -> TableVersion | None:
-        """Return the current version, None when there is no table. Raises RmqctlError when it cannot be read."""
-        table = self._open()
-        return None if table is None else TableVersion(table, self.root, TIMES[self.name])
+        """Return the current version, None when the table does not exist. Raises RmqctlError when it cannot be read."""
+        return self._version(self._open())
+
+    def _version(self, table: DeltaTable | None) -> TableVersion | None:
+        return None if table is None else TableVersion(table, self.name, self.root)
 
     def change(self, plan: Callable[[TableVersion | None], TableChange | None], *, writer: str | None = None) -> bool:
         """Commit what `plan` returns for the current version; return False when it returns None.
@@ -121,37 +126,28 @@ class Table:
         otherwise `plan` is called again. With `writer`, that includes all changes by the same writer. Raises
         RmqctlError.
         """
-        for attempt in range(_ATTEMPTS):
-            table = self._open()
-            version = None if table is None else TableVersion(table, self.root, TIMES[self.name])
-            wanted = plan(version)
-            if wanted is None:
-                return False
-            if self._commit(table, wanted, writer):
-                with explained("write", self.root):
-                    _sync(self.root, -1 if version is None else version.number)
-                return True
-            _wait(attempt)
-        raise RmqctlError(f"Cannot write {self.root}: other processes kept changing it.", hint="Run the job again.")
+
+        def commit(table: DeltaTable | None) -> bool:
+            wanted = plan(self._version(table))
+            if wanted is not None:
+                self._commit(table, wanted, writer)
+            return wanted is not None
+
+        return self._retried(commit)
 
     def compact(self, before_day: str) -> tuple[int, int]:
         """Merge the files of days before a day (YYYY-MM-DD); return how many files there were, and are instead."""
-        from deltalake.exceptions import CommitFailedError
 
-        for attempt in range(_ATTEMPTS):
-            table = self._open()
+        def merge(table: DeltaTable | None) -> tuple[int, int]:
             if table is None:
                 return 0, 0
-            number = table.version()
-            try:
-                with explained("compact", self.root):
-                    done = table.optimize.compact([("dt", "<", before_day)], writer_properties=_writing())
-                    _sync(self.root, number)
-            except CommitFailedError:
-                _wait(attempt)
-                continue
+            number = table.version()  # the commit moves the table on
+            with explained("compact", self.root):
+                done = table.optimize.compact([("dt", "<", before_day)], writer_properties=_writing())
+                _sync(self.root, number)
             return done["numFilesRemoved"], done["numFilesAdded"]
-        raise RmqctlError(f"Cannot compact {self.root}: other processes kept changing it.")
+
+        return self._retried(merge)
 
     def vacuum(self, retention_h: int) -> int:
         """Delete files that no version of the last retention_h hours names; return how many.
@@ -163,6 +159,17 @@ class Table:
             return 0
         with explained("clean", self.root):
             return len(table.vacuum(retention_h, dry_run=False, enforce_retention_duration=False, full=True))
+
+    def _retried(self, work: Callable[[DeltaTable | None], T]) -> T:
+        """Return what `work` returns for the current version; after a conflict it is called again with a newer one."""
+        from deltalake.exceptions import CommitFailedError
+
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work(self._open())
+            except CommitFailedError:
+                _wait(attempt)
+        raise RmqctlError(f"Cannot write {self.root}: other processes kept changing it.", hint="Run it again.")
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -194,8 +201,8 @@ class Table:
         except OSError as error:
             raise RmqctlError(f"Cannot read {self.root}: {(error.strerror or str(error)).lower()}.") from None
 
-    def _commit(self, table: DeltaTable | None, wanted: TableChange, writer: str | None) -> bool:
-        """Write and commit; return False when another commit concerned the same rows."""
+    def _commit(self, table: DeltaTable | None, wanted: TableChange, writer: str | None) -> None:
+        """Write and commit. Raises CommitFailedError when another commit concerned the same rows."""
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
         from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -204,24 +211,22 @@ class Table:
             # Of two commits with the mark of one writer, the second fails. Its number has no meaning.
             marks = CommitProperties(app_transactions=[Transaction(writer, time.time_ns())])
         given: dict[str, Any] = {"writer_properties": _writing(), "commit_properties": marks}
-        try:
-            with explained("write", self.root):
-                if table is None:
+        number = -1 if table is None else table.version()  # the commit moves the table on
+        with explained("write", self.root):
+            if table is None:
+                try:
                     write_deltalake(self.root, wanted.rows, mode="error", partition_by=_PARTITIONS, **given)
-                elif wanted.replaces is None:
-                    write_deltalake(table, wanted.rows, mode="append", schema_mode="merge", **given)
-                else:
-                    write_deltalake(
-                        table, wanted.rows, mode="overwrite", schema_mode="merge", predicate=wanted.replaces, **given
-                    )
-        except CommitFailedError:
-            return False
-        except RmqctlError as error:
-            if table is None and isinstance(error.__cause__, DeltaError) and DeltaTable.is_deltatable(self.root):
-                # Another process made the table first.
-                return False
-            raise
-        return True
+                except DeltaError as error:
+                    if DeltaTable.is_deltatable(self.root):
+                        raise CommitFailedError("Another process made the table first.") from error
+                    raise
+            elif wanted.replaces is None:
+                write_deltalake(table, wanted.rows, mode="append", schema_mode="merge", **given)
+            else:
+                write_deltalake(
+                    table, wanted.rows, mode="overwrite", schema_mode="merge", predicate=wanted.replaces, **given
+                )
+            _sync(self.root, number)
 
 
 # Paths and errors
@@ -233,7 +238,7 @@ def location(path: str) -> str:
         path = path.removeprefix("file://")
     bad = next((each for each in path if each in _UNSUPPORTED), None)
     if bad is not None:
-        raise UsageError(f"--tables {path}: the path of tables must not contain {bad!r}.")
+        raise UsageError(f"The path of tables {path} must not contain {bad!r}.")
     return path if "://" in path else str(Path(path).absolute())
 
 
@@ -246,16 +251,21 @@ def has_old_layout(root: str) -> bool:
         return not Path(root, _LOG).exists() and any(
             True for at in ("", "*/") for _ in Path(root).glob(f"{at}dt=*/hr=*")
         )
+    paths = [f"/{info.path}" for info in stored_files(root)[1]]
+    return not any(path.startswith(f"/{_LOG}") for path in paths) and any(
+        "/dt=" in path and "/hr=" in path for path in paths
+    )
+
+
+def stored_files(root: str) -> tuple[Any, list[Any]]:
+    """Return the file system of PyArrow for a folder or URI, and what is in it, in order of paths."""
     import pyarrow.fs
     from deltalake.fs import DeltaStorageHandler
 
     with explained("read", root):
-        files = pyarrow.fs.PyFileSystem(DeltaStorageHandler(root))
-        found = files.get_file_info(pyarrow.fs.FileSelector("", recursive=True, allow_not_found=True))
-    paths = [f"/{info.path}" for info in found]
-    return not any(path.startswith(f"/{_LOG}") for path in paths) and any(
-        "/dt=" in path and "/hr=" in path for path in paths
-    )
+        storage = pyarrow.fs.PyFileSystem(DeltaStorageHandler(root))
+        found = storage.get_file_info(pyarrow.fs.FileSelector("", recursive=True, allow_not_found=True))
+    return storage, sorted(found, key=lambda info: str(info.path))
 
 
 @contextmanager
@@ -281,21 +291,6 @@ def _error(verb: str, root: str, error: Exception) -> RmqctlError:
 def _is_absent(said: str) -> bool:
     """Return whether an error says that nothing is there. Delta has one type for that and for what it cannot read."""
     return "No files in log segment" in said or "kind: NotFound" in said
-
-
-def quoted(text: str) -> str:
-    """Return a text as SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def time_at(at_ms: int) -> str:
-    """Return a time as SQL, of the type that columns of times have."""
-    return f"arrow_cast({at_ms * 1000}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
-
-
-def any_of(column: str, texts: Sequence[str]) -> str:
-    """Return the condition that a column has one of some texts."""
-    return f"{column} in ({', '.join(map(quoted, texts))})" if texts else "false"
 
 
 def _epoch_ms(at: datetime | None) -> int | None:

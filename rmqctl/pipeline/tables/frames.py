@@ -25,17 +25,17 @@ def require_version(table: Table) -> TableVersion:
     return version
 
 
-def read_files(spark: SparkSession, table: Table, files: Iterable[TableFile]) -> DataFrame:
-    """Return the rows of some files of one version."""
-    paths = [file.path for file in files]
+def read_files(spark: SparkSession, version: TableVersion, files: Iterable[TableFile]) -> DataFrame:
+    """Return the rows of some files of a version."""
+    paths, schema = [file.path for file in files], SCHEMAS[version.name]
     if not paths:
-        return spark.createDataFrame([], SCHEMAS[table.name])
-    return spark.read.schema(SCHEMAS[table.name]).option("basePath", table.root).parquet(*paths)
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", version.root).parquet(*paths)
 
 
-def read_between(spark: SparkSession, table: Table, version: TableVersion, since_ms: int, until_ms: int) -> DataFrame:
+def read_between(spark: SparkSession, version: TableVersion, since_ms: int, until_ms: int) -> DataFrame:
     """Return the rows of the files that can have rows from since_ms (inclusive) to until_ms (exclusive)."""
-    return read_files(spark, table, version.files_between(since_ms, until_ms))
+    return read_files(spark, version, version.files_between(since_ms, until_ms))
 
 
 def collect(frame: DataFrame, table: Table) -> Any:

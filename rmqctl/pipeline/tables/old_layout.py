@@ -7,19 +7,17 @@ they are cleaned up like all files that no version names.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 import pyarrow.parquet as pq
-from deltalake.fs import DeltaStorageHandler
 
 from rmqctl.errors import RmqctlError
 
-from .delta import Table, TableChange, explained, has_old_layout
+from .delta import Table, TableChange, has_old_layout, stored_files
 from .schemas import OFFSET_SNAPSHOTS, arrow_schema
 from .spool import RowSpool
 
@@ -51,9 +49,8 @@ def migrate(folder: str, name: str, label: str) -> Migration | None:
     table = Table(folder, name, may_be_old=True)
     if not has_old_layout(table.root):
         return None
-    with explained("read", table.root):
-        files = pyarrow.fs.PyFileSystem(DeltaStorageHandler(table.root))
-    old = list(_old_files(files))
+    storage, found = stored_files(table.root)
+    old = list(_old_files(found))
     by_day: defaultdict[str, list[_OldFile]] = defaultdict(list)
     for file in old:
         by_day[file.values["dt"]].append(file)
@@ -61,17 +58,17 @@ def migrate(folder: str, name: str, label: str) -> Migration | None:
     # Not as a stream into the writer: an error would reach us as a text, and the writer cannot read from a store.
     with RowSpool(arrow_schema(name)) as spool:
         for _, of_day in sorted(by_day.items()):
-            rows = pa.concat_tables(_read(files, each, name, label) for each in of_day)
+            rows = pa.concat_tables(_read(storage, each, name, label) for each in of_day)
             read_count += rows.num_rows
             spool.add(_once_each(rows) if name == OFFSET_SNAPSHOTS else rows)
         table.change(lambda version: TableChange(spool.reader()) if version is None else None)
         return Migration(len(old), spool.row_count, read_count - spool.row_count)
 
 
-def _read(files: pyarrow.fs.FileSystem, file: _OldFile, name: str, label: str) -> pa.Table:
+def _read(storage: Any, file: _OldFile, name: str, label: str) -> pa.Table:
     schema = arrow_schema(name)
     try:
-        with files.open_input_file(file.path) as source:
+        with storage.open_input_file(file.path) as source:
             rows = pq.ParquetFile(source).read()
         given = {**file.values, "cluster_label": label}
         columns = [_column(rows, field, given) for field in schema]
@@ -82,18 +79,19 @@ def _read(files: pyarrow.fs.FileSystem, file: _OldFile, name: str, label: str) -
     return found.append_column(_RANK, pa.array([file.values.get("part") == _MERGED] * rows.num_rows, pa.bool_()))
 
 
-def _old_files(files: pyarrow.fs.FileSystem) -> Iterator[_OldFile]:
-    for info in sorted(files.get_file_info(pyarrow.fs.FileSelector("", recursive=True)), key=lambda info: info.path):
+def _old_files(found: Iterable[Any]) -> Iterator[_OldFile]:
+    for info in found:
         *folders, name = info.path.split("/")
         if info.is_file and name.endswith(".parquet") and not any(each.startswith(("_", ".")) for each in folders):
-            values = dict(folder.split("=", 1) for folder in folders if "=" in folder)
+            named = (folder.split("=", 1) for folder in folders if "=" in folder)
+            values = {key: unquote(value) for key, value in named}
             if {"dt", "hr"} <= values.keys():
                 yield _OldFile(info.path, values)
 
 
 def _column(rows: pa.Table, field: pa.Field, given: Mapping[str, str]) -> pa.ChunkedArray | pa.Array:
     if field.name in given:
-        return pa.repeat(pa.scalar(unquote(given[field.name])).cast(field.type), rows.num_rows)
+        return pa.repeat(pa.scalar(given[field.name]).cast(field.type), rows.num_rows)
     if field.name in rows.column_names:
         return rows.column(field.name).cast(field.type)
     return pa.nulls(rows.num_rows, field.type)

@@ -17,7 +17,8 @@ import pytest
 
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.pipeline.jobs.snapshot import job as snapshot_job
-from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion, quoted
+from rmqctl.pipeline.tables.conditions import of_cluster
+from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.frames import require_version
 from rmqctl.pipeline.tables.old_layout import Migration, migrate
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS, arrow_schema
@@ -53,7 +54,7 @@ def test_a_version_stays_as_it_was_opened(tmp_path: Path) -> None:
     now = require_version(table)
     assert (first.number, now.number) == (0, 2)
     for version, wanted in ((first, [("2026-11-10", 4)]), (now, [("2026-11-11", 4), ("2026-11-10", 4)])):
-        files = version.files()
+        files = version.files
         assert [(file.day, file.row_count) for file in files] == wanted
         assert all(Path(file.path).exists() for file in files)
         assert (files[-1].first_ms, files[-1].last_ms) == (START_MS, START_MS)
@@ -61,7 +62,7 @@ def test_a_version_stays_as_it_was_opened(tmp_path: Path) -> None:
     assert [file.day for file in now.files_between(START_MS, START_MS + 1)] == ["2026-11-10"]
     assert now.values("run_id", "cluster_label = 'L'") == {"a", "b"}
     assert now.values("consumer_offset", "run_id = 'a'") == {7}
-    assert now.values("run_id", "cluster_label = " + quoted("it's")) == set()
+    assert now.values("run_id", of_cluster("it's")) == set()
 
 
 def test_a_change_is_planned_again_when_another_came_in_between(tmp_path: Path) -> None:
@@ -87,8 +88,6 @@ def test_a_change_is_planned_again_when_another_came_in_between(tmp_path: Path) 
 _WRITER = """
 import json, sys
 from pathlib import Path
-from rmqctl.pipeline.jobs.snapshot import job
-from rmqctl.pipeline.tables.delta import Table
 from tests.spark.smoke.test_tables import snapshot
 
 folder, *todo = sys.argv[1:]
@@ -160,7 +159,7 @@ def test_past_days_are_compacted_while_another_writes_and_what_no_version_names_
     assert table.compact("2026-11-11") == (0, 0)
     found = _runs(tmp_path)
     assert found == before + Counter({("two", str(number)): 4 for number in range(10)})
-    assert [file.day for file in require_version(table).files()] == ["2026-11-11"] * 3 + ["2026-11-10"]
+    assert [file.day for file in require_version(table).files] == ["2026-11-11"] * 3 + ["2026-11-10"]
     # What a killed writer left behind, and what the compaction replaced.
     orphan = tmp_path / OFFSET_SNAPSHOTS / "dt=2026-11-10" / "part-left.parquet"
     pq.write_table(snapshot_table(_run("L", "killed")), orphan)
@@ -176,7 +175,7 @@ def test_a_path_that_delta_or_spark_would_change_is_refused(tmp_path: Path) -> N
             Table(str(tmp_path / name), OFFSET_SNAPSHOTS)
     odd = tmp_path / "an odd, ü 'name'"
     store_rows(odd, _run("L", "a"))
-    (file,) = require_version(Table(str(odd), OFFSET_SNAPSHOTS)).files()
+    (file,) = require_version(Table(str(odd), OFFSET_SNAPSHOTS)).files
     assert Path(file.path).exists()
 
 
@@ -246,7 +245,7 @@ def test_tables_of_earlier_versions_are_moved_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"consumer_group": ["G"], "lag_max": pa.array([7], pa.int64())}), trend / "x.parquet")
     with pytest.raises(RmqctlError, match="earlier version"):
         store.version()
-    assert migrate(str(tmp_path), OFFSET_SNAPSHOTS, "L") == Migration(2, 8, 3)
+    assert migrate(str(tmp_path), OFFSET_SNAPSHOTS, "100%25") == Migration(2, 8, 3)
     assert migrate(str(tmp_path), OFFSET_SNAPSHOTS, "other") is None
     assert migrate(str(tmp_path), LAG_TREND, "L") == Migration(1, 1, 0)
     from deltalake import DeltaTable
@@ -255,14 +254,14 @@ def test_tables_of_earlier_versions_are_moved_once(tmp_path: Path) -> None:
     assert sorted((row["run_id"], row["queue_id"], row["consumer_offset"]) for row in rows.to_pylist()) == [
         *(("r", queue, 3) for queue in range(3)), ("r", 3, 1), *(("s", queue, 2) for queue in range(4)),
     ]  # fmt: skip
-    assert set(rows.column("cluster_label").to_pylist()) == {"L"}
+    assert set(rows.column("cluster_label").to_pylist()) == {"100%25"}
     (row,) = DeltaTable(str(tmp_path / LAG_TREND)).to_pyarrow_table().to_pylist()
     assert (row["window_s"], row["dt"], row["lag_max"], row["cluster_label"]) == (3600, "2026-11-10", 7, "L")
     assert set(row) == set(arrow_schema(LAG_TREND).names)
     # New rows come into the same table, and the old files go.
     store_rows(tmp_path, _run("L", "new"))
     assert store.vacuum(0) == 2
-    assert _runs(tmp_path) == {("L", "r"): 4, ("L", "s"): 4, ("L", "new"): 4}
+    assert _runs(tmp_path) == {("100%25", "r"): 4, ("100%25", "s"): 4, ("L", "new"): 4}
 
 
 def test_an_old_file_that_cannot_be_read_leaves_everything_as_it_was(tmp_path: Path) -> None:

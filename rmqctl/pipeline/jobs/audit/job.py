@@ -16,7 +16,8 @@ from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of
-from rmqctl.pipeline.tables.delta import Table, any_of, quoted, time_at
+from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
+from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.frames import replace_rows
 from rmqctl.pipeline.tables.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.tables.schemas import AUDIT
@@ -171,11 +172,7 @@ def _write(windows: DataFrame, options: JobOptions, span: AuditSpan, topics: Seq
     hour_ms = F.floor(F.unix_millis("window_start") / F.lit(HOUR_MS)) * HOUR_MS
     whole = windows.where(hour_ms >= span.held_since_ms).withColumn("cluster_label", F.lit(label))
     since_ms = max(span.since_ms, ceil_hour_ms(span.held_since_ms))
-    where = [
-        f"cluster_label = {quoted(label)}",
-        any_of("topic", topics),
-        f"window_start >= {time_at(since_ms)} and window_start < {time_at(span.until_ms)}",
-    ]
+    where = [of_cluster(label), any_of("topic", topics), between("window_start", since_ms, span.until_ms)]
     return (WrittenTable(table.root, replace_rows(table, whole, " and ".join(where))),)
 
 

@@ -22,7 +22,8 @@ from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retained
 from rmqctl.pipeline.source.options import options_of
-from rmqctl.pipeline.tables.delta import Table, any_of, quoted, time_at
+from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
+from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.frames import replace_rows
 from rmqctl.pipeline.tables.hours import ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.tables.schemas import DEAD_LETTERS
@@ -174,12 +175,14 @@ def _write(
     first_ms = max(floor_hour_ms(since_ms), ceil_hour_ms(found.held_since_ms))
     end_ms = ceil_hour_ms(until_ms)
     whole = letters.where((F.col("store_ms") >= first_ms) & (F.col("store_ms") < end_ms))
+    # A broker can have come back since then, with only a part of its dead letters read.
+    whole = whole.where(F.col("broker_name").isin(*found.brokers))
     groups = [topic.removeprefix(DLQ_PREFIX) for topic in found.topics]
     where = [
-        f"cluster_label = {quoted(label)}",
+        of_cluster(label),
         any_of("consumer_group", groups),
         any_of("broker_name", found.brokers),
-        f"store_ts >= {time_at(first_ms)} and store_ts < {time_at(end_ms)}",
+        between("store_ts", first_ms, end_ms),
     ]
     rows = whole.withColumn("cluster_label", F.lit(label))
     return (WrittenTable(table.root, replace_rows(table, rows, " and ".join(where))),)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
-from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion, time_at
+from rmqctl.pipeline.tables.conditions import between
+from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.frames import collect, read_between, require_version
-from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, OFFSET_SNAPSHOTS
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
@@ -73,15 +73,14 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
 
     strategies = [strategy_name(word) for word in options.strategies or STRATEGIES]
     changes = _changes(options)
-    table = Table(options.tables, OFFSET_SNAPSHOTS)
-    version = require_version(table)
+    version = require_version(Table(options.tables, OFFSET_SNAPSHOTS))
     since_ms, until_ms = _span(options)
     # A snapshot cannot be newer than any time that there is.
-    taken = read_between(spark, table, version, since_ms, 2**63 - 1 if until_ms is None else until_ms + 1)
+    taken = read_between(spark, version, since_ms, 2**63 - 1 if until_ms is None else until_ms + 1)
     latest = _latest(_within(taken, options), options)
     times_ms = [row.snapshot_us // 1000 for row in latest]
     span = min(times_ms), max(times_ms) + 1
-    rows = of_snapshots(read_between(spark, table, version, *span), spark.createDataFrame(latest, LATEST))
+    rows = of_snapshots(read_between(spark, version, *span), spark.createDataFrame(latest, LATEST))
     if options.topics:
         known = {row.topic for row in rows.select("topic").distinct().collect()}
         rows = rows.where(F.col("topic").isin(*require_matching("Topic", options.topics, known)))
@@ -126,28 +125,22 @@ def _latest(snapshots: DataFrame, options: JobOptions) -> list[Row]:
 def _write(spark: SparkSession, results: DataFrame, span: tuple[int, int], options: JobOptions) -> str:
     """Write the results next to what the table has of the same snapshots; return the path of the table."""
     table = Table(options.tables, ALLOC_WHATIF)
-    since_ms, until_ms = span
-    where = (
-        f"dt >= '{day_of(since_ms)}' and dt <= '{day_of(until_ms - 1)}'"
-        f" and snapshot_ts >= {time_at(since_ms)} and snapshot_ts < {time_at(until_ms)}"
-    )
 
     def plan(version: TableVersion | None) -> TableChange:
         if version is None:
             return TableChange(collect(results, table))
-        return TableChange(collect(_with_others(spark, table, version, results, span), table), where)
+        rows = collect(_with_others(spark, version, results, span), table)
+        return TableChange(rows, between("snapshot_ts", *span))
 
     table.change(plan)
     return table.root
 
 
-def _with_others(
-    spark: SparkSession, table: Table, version: TableVersion, results: DataFrame, span: tuple[int, int]
-) -> DataFrame:
+def _with_others(spark: SparkSession, version: TableVersion, results: DataFrame, span: tuple[int, int]) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     since, until = (F.timestamp_millis(F.lit(at_ms)) for at_ms in span)
-    existing = read_between(spark, table, version, *span)
+    existing = read_between(spark, version, *span)
     return with_others(results, existing.where((F.col("snapshot_ts") >= since) & (F.col("snapshot_ts") < until)))
 
 

@@ -12,9 +12,10 @@ from rmqctl.page.file import replace_file, require_file
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.report.lag_page import LagPage, render_page
 from rmqctl.pipeline.session import require_modules
-from rmqctl.pipeline.tables.delta import Table, TableFile, TableVersion, any_of, time_at
+from rmqctl.pipeline.tables.conditions import between, of_cluster
+from rmqctl.pipeline.tables.delta import Table, TableFile, TableVersion
 from rmqctl.pipeline.tables.frames import read_between, read_files, replace_rows, require_version
-from rmqctl.pipeline.tables.hours import HOUR_MS, day_of
+from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import HealthSettings
 from rmqctl.text.durations import parse_duration_ms, short_duration
@@ -119,9 +120,8 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     from .queue_windows import Windows
 
     length_ms = window_ms(options)
-    table = Table(options.tables, OFFSET_SNAPSHOTS)
-    version = require_version(table)
-    newest_ms = _newest_ms(spark, table, version, options)
+    version = require_version(Table(options.tables, OFFSET_SNAPSHOTS))
+    newest_ms = _newest_ms(spark, version, options)
     if newest_ms is None:
         whose = "" if options.cluster_label is None else f" of {options.cluster_label}"
         note = f"There are no snapshots{whose}. Take one with rmqctl pipeline run snapshot."
@@ -129,7 +129,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     span = span_of(options, newest_ms)
 
     def taken(since_ms: int, until_ms: int) -> DataFrame:
-        found = read_between(spark, table, version, since_ms, until_ms)
+        found = read_between(spark, version, since_ms, until_ms)
         return _of_cluster(taken_between(found, since_ms, until_ms), options)
 
     rows = taken(span.since_ms, span.until_ms)
@@ -192,18 +192,18 @@ def _batches_by_rows(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(_BATCH_BYTES, before)
 
 
-def _newest_ms(spark: SparkSession, table: Table, version: TableVersion, options: JobOptions) -> int | None:
+def _newest_ms(spark: SparkSession, version: TableVersion, options: JobOptions) -> int | None:
     """Return when the newest snapshot was taken, None without one."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    files = version.files()
+    files = version.files
     if options.cluster_label is None and all(file.last_ms is not None for file in files):
         return max((file.last_ms for file in files if file.last_ms is not None), default=None)
     newest_ms: int | None = None
     for some in _at_once(files):
         if newest_ms is not None and all(file.last_ms is not None and file.last_ms <= newest_ms for file in some):
             break
-        rows = _of_cluster(read_files(spark, table, some), options)
+        rows = _of_cluster(read_files(spark, version, some), options)
         found_ms = rows.select(F.unix_millis(F.max("snapshot_ts"))).collect()[0][0]
         newest_ms = max((each for each in (newest_ms, found_ms) if each is not None), default=None)
     return newest_ms
@@ -254,13 +254,9 @@ def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataF
 def _write(trend: DataFrame, options: JobOptions, span: LagSpan, length_ms: int) -> WrittenTable:
     table = Table(options.tables, LAG_TREND)
     # Windows of one length do not replace those of another.
-    where = [
-        f"dt >= '{day_of(span.since_ms)}' and dt <= '{day_of(span.until_ms - 1)}'",
-        f"window_s = {length_ms // 1000}",
-        f"window_start >= {time_at(span.since_ms)} and window_start < {time_at(span.until_ms)}",
-    ]
+    where = [f"window_s = {length_ms // 1000}", between("window_start", span.since_ms, span.until_ms)]
     if options.cluster_label is not None:
-        where.append(any_of("cluster_label", [options.cluster_label]))
+        where.append(of_cluster(options.cluster_label))
     return WrittenTable(table.root, replace_rows(table, trend, " and ".join(where)))
 
 

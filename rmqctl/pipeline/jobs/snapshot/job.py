@@ -15,7 +15,8 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
-from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion, quoted
+from rmqctl.pipeline.tables.conditions import any_of, of_cluster
+from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.rules.file_claims import require_fit
@@ -116,18 +117,19 @@ def _there_already(label: str, at: SnapshotRun) -> JobResult:
 
 def _write(table: Table, rows: Sequence[tuple[Any, ...]], label: str, at: SnapshotRun, *, overwrite: bool) -> bool:
     """Write a run, and return whether the table had it: then it is replaced with `overwrite`, else left as it is."""
-    found: set[str] = set()
+    made = arrow_rows(rows)
+    same_run = f"{of_cluster(label)} and {any_of('run_id', [at.run_id])}"
+    was_there = False
 
     def plan(version: TableVersion | None) -> TableChange | None:
-        nonlocal found
-        found = find_runs(version, label, [at.run_id])
-        if not found:
-            return TableChange(arrow_rows(rows))
-        same_run = f"cluster_label = {quoted(label)} and run_id = {quoted(at.run_id)}"
-        return TableChange(arrow_rows(rows), same_run) if overwrite else None
+        nonlocal was_there
+        was_there = bool(find_runs(version, label, [at.run_id]))
+        if was_there and not overwrite:
+            return None
+        return TableChange(made, same_run if was_there else None)
 
     table.change(plan, writer=_writer(label))
-    return bool(found)
+    return was_there
 
 
 def _writer(label: str) -> str:

@@ -14,7 +14,8 @@ from rmqctl.errors import UsageError
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.observe.recording import RecordedSample
 from rmqctl.observe.sampled_progress import is_held, is_none_stored, sample_progress
-from rmqctl.pipeline.tables.delta import TableVersion, any_of, quoted
+from rmqctl.pipeline.tables.conditions import any_of, of_cluster
+from rmqctl.pipeline.tables.delta import TableVersion
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema
 from rmqctl.rules.totals import total
@@ -63,7 +64,7 @@ def find_runs(version: TableVersion | None, label: str, run_ids: Collection[str]
     """Return those runs of a cluster that the table has, on some days or at all."""
     if version is None:
         return set()
-    where = [f"cluster_label = {quoted(label)}"]
+    where = [of_cluster(label)]
     if days:
         where.append(any_of("dt", sorted(days)))
     if len(run_ids) == 1:
