@@ -68,7 +68,7 @@ bench: compiled
 	$(BIN)/python -m tests.bench
 
 bench-spark: $(SPARK_VENV)/.ready
-	@missed=0; for each in bench bench_lag bench_fleet; do $(SPARK_BIN)/python -m tests.spark.$$each || missed=1; done; exit $$missed
+	@missed=0; for each in bench bench_snapshot bench_lag bench_fleet; do $(SPARK_BIN)/python -m tests.spark.$$each || missed=1; done; exit $$missed
 
 soak: compiled
 	$(BIN)/python -m tests.soak

@@ -14,8 +14,9 @@ from rmqctl.admin.groups.members import broker_names
 from rmqctl.admin.groups.retry_places import fetch_retry_places
 from rmqctl.admin.groups.rules.backlog import count_unread, is_gone
 from rmqctl.admin.groups.tables import fetch_removed_queue_ends
+from rmqctl.admin.offsets.conclusion import conclude
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress, GroupReading
 from rmqctl.admin.topics.queues import find_route
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import by_queue

@@ -60,10 +60,11 @@ _BUSY_PAUSES_S = (0.2, 0.5)
 
 
 class Answer(Struct, frozen=True):
-    """An answer with code SUCCESS, and the address it came from; a slave's copy of offsets can be 10 s old."""
+    """An answer with code SUCCESS, its address, and when it came; a slave's copy of offsets can be 10 s old."""
 
     command: Command
     address: str
+    at_ms: int
     from_slave: bool = False
 
 
@@ -224,7 +225,7 @@ class Client:
                 self.silent_masters |= {broker.broker_name: first_error} if first_error else {}
                 raise
             self.silent_masters |= {broker.broker_name: first_error} if first_error else {}
-            return Answer(response, address, from_slave=address != broker.master_address)
+            return Answer(response, address, self.clock.now_ms(), from_slave=address != broker.master_address)
         raise first_error or AssertionError("a master was asked")
 
     def require_master(self, broker: BrokerData) -> str:

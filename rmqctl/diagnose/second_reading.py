@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.admin.group_details import GroupDetails
+from rmqctl.admin.offsets.conclusion import conclude
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import conclude
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rmqctl.admin.groups.names import fetch_matching_groups
+from rmqctl.admin.offsets.conclusion import conclude
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, conclude
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.admin.results import Answers, ask_all, merge_failures
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError

@@ -53,6 +53,7 @@ class PulledSource(StrEnum):
 class QueueReading(Struct, frozen=True):
     """What was read about one queue, before conclusions. None is unknown; `reasons` says why.
 
+    `at_ms` is when the broker's answer with the max offset came, by this machine's clock.
     `are_times_rising` is false if the store times of the queue were seen to decrease.
     `client_ids` are the clients that hold the queue now; `cached_count` is what they have pulled and not finished;
     `pulled_to` is the offset after the last one that any of them pulled; `first_unfinished` is the first offset that
@@ -75,6 +76,7 @@ class QueueReading(Struct, frozen=True):
     pulled_source: PulledSource | None = None
     first_unfinished: int | None = None
     reasons: Mapping[str, Unknown] = field(default_factory=dict)
+    at_ms: int | None = None
 
 
 class CutQueue(Struct, frozen=True):
@@ -97,7 +99,7 @@ class QueueProgress(Struct, frozen=True):
     lag: messages still to be consumed. lost: messages that were deleted before this group read them.
     inflight: pulled and not committed. duplicate_risk: at most this many are consumed but not committed; a crash would
     redeliver them. time_lag_ms: age of the first unread message. retention_left_ms: time until it may be deleted, at
-    the earliest; 0 or less means at the next cleaning. pulled_to and first_unfinished are from the reading.
+    the earliest; 0 or less means at the next cleaning. pulled_to, first_unfinished and at_ms are from the reading.
     """
 
     mq: MessageQueue
@@ -118,3 +120,4 @@ class QueueProgress(Struct, frozen=True):
     reasons: Mapping[str, Unknown]
     pulled_to: int | None = None
     first_unfinished: int | None = None
+    at_ms: int | None = None

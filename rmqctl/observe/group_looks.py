@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from rmqctl.admin.offsets.conclusion import conclude
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress, GroupReading
 from rmqctl.admin.topics.queues import QueueChoice
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError

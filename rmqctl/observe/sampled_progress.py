@@ -80,4 +80,5 @@ def _reading(queue: QueueSample, sample: GroupSample, detail: QueueDetail) -> Qu
         last_timestamp_ms=detail.last_timestamp_ms,
         client_ids=client_ids,
         reasons=reasons,
+        at_ms=sample.at_ms,
     )

@@ -1,4 +1,4 @@
-"""Runs jobs one after another in one session, reports their progress, and explains failures."""
+"""Runs jobs one after another, in one session if they need Spark, reports their progress, and explains failures."""
 
 from __future__ import annotations
 
@@ -83,11 +83,16 @@ def check_options(jobs: Sequence[Job], options: JobOptions, flags: Mapping[str, 
             job.check(options)
 
 
-def check_cluster(jobs: Sequence[Job], options: JobOptions) -> None:
+def needs_session(jobs: Sequence[Job], place: SparkPlace) -> bool:
+    """Return whether jobs need Spark, or the user names it. Under spark-submit, YARN expects that it is used."""
+    return place != SparkPlace() or is_submitted() or any(job.needs_spark for job in jobs)
+
+
+def check_cluster(jobs: Sequence[Job], options: JobOptions, place: SparkPlace) -> None:
     """Run the jobs' checks against the cluster before Spark starts, which takes seconds. Raises RmqctlError."""
     looks = [job.look for job in jobs if job.look is not None]
     access = options.access
-    if not looks or access is None:
+    if not looks or access is None or not needs_session(jobs, place):
         return
 
     async def ask() -> None:
@@ -106,12 +111,15 @@ def run_jobs(
     is_quiet: bool = True,
     on_step: Callable[[Job | None, JobProgress | None], None],
 ) -> Iterator[JobRun]:
-    """Start a session, run the jobs in it, and stop it; jobs after a failed one are not started.
+    """Start a session if a job needs one, run the jobs in it, and stop it; jobs after a failed one are not started.
 
     `on_step` receives the running job (None while the session starts) and its progress. With `is_quiet`, Spark's own
     output goes to a file, which is kept after a failure without an explanation. Raises RmqctlError when the session
     does not start.
     """
+    if not needs_session(jobs, place):
+        yield from _run_each(None, jobs, options, _Log(None), on_step)
+        return
     on_step(None, None)
     # Under spark-submit the JVM is already running, and logs as it is configured there.
     with _log_file(is_quiet and not is_submitted()) as log:
@@ -120,11 +128,7 @@ def run_jobs(
             options = replace(options, access=replace(options.access, given=options.access.credentials()))
         spark = start_session(master=place.master, remote=place.remote, conf=place.conf, log_path=log.path)
         try:
-            for job in jobs:
-                ran = _run(spark, job, options, log, on_step)
-                yield ran
-                if ran.error is not None:
-                    return
+            yield from _run_each(spark, jobs, options, log, on_step)
         finally:
             spark.stop()
             delete_sent()
@@ -161,8 +165,22 @@ def _log_file(is_quiet: bool) -> Iterator[_Log]:
             log.path.unlink(missing_ok=True)
 
 
+def _run_each(
+    spark: SparkSession | None,
+    jobs: Sequence[Job],
+    options: JobOptions,
+    log: _Log,
+    on_step: Callable[[Job | None, JobProgress | None], None],
+) -> Iterator[JobRun]:
+    for job in jobs:
+        ran = _run(spark, job, options, log, on_step)
+        yield ran
+        if ran.error is not None:
+            return
+
+
 def _run(
-    spark: SparkSession,
+    spark: SparkSession | None,
     job: Job,
     options: JobOptions,
     log: _Log,
@@ -179,7 +197,9 @@ def _run(
             outcome = job.run(spark, options)
     except RmqctlError as error:
         return JobRun(job, took_ms(), error=error)
-    except Exception as error:  # noqa: BLE001 -- Spark has many: of py4j, of grpc, of its own, of our own inside them
+    except Exception as error:  # Spark has many: of py4j, of grpc, of its own, of our own inside them
+        if spark is None:
+            raise
         explained = explain(error)
         if type(explained) is RmqctlError and explained.hint is None and log.path is not None:
             log.is_wanted = True
@@ -267,11 +287,14 @@ def _python_error(text: str) -> str | None:
 
 
 @contextmanager
-def _watched(spark: SparkSession, on_step: Callable[[JobProgress], None]) -> Iterator[None]:
+def _watched(spark: SparkSession | None, on_step: Callable[[JobProgress], None]) -> Iterator[None]:
     """Call `on_step` regularly with the session's progress while the block runs.
 
     Spark Connect reports it by itself, without rows.
     """
+    if spark is None:
+        yield
+        return
     if not hasattr(spark, "_jsparkSession"):
 
         def heard(stages: Any, *_more: Any, **_others: Any) -> None:

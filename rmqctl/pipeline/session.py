@@ -24,7 +24,7 @@ from .package import write_package
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INSTALL = "Run pip install '.[spark]' in a checkout of rmqctl."
+_INSTALL = "Run pip install '.[{extra}]' in a checkout of rmqctl."
 _NAME = "rmqctl"
 # Default settings of a session, and the reasons.
 _DEFAULTS = {
@@ -150,14 +150,14 @@ def require_spark(remote: str | None = None) -> None:
 
 def require_tables() -> None:
     """Raise UsageError when a package is missing that tables need; they do not need Spark."""
-    require_modules({"deltalake": "deltalake", "pyarrow": "PyArrow"})
+    require_modules({"deltalake": "deltalake", "pyarrow": "PyArrow"}, extra="tables")
 
 
-def require_modules(names: Mapping[str, str]) -> None:
-    """Raise UsageError when a module is missing; `names` are their packages by module."""
+def require_modules(names: Mapping[str, str], *, extra: str = "spark") -> None:
+    """Raise UsageError when a module is missing; `names` are their packages by module, and `extra` has them."""
     for module, name in names.items():
         if find_spec(module) is None:
-            raise UsageError(f"{name} is not installed.", hint=_INSTALL)
+            raise UsageError(f"{name} is not installed.", hint=_INSTALL.format(extra=extra))
 
 
 def _require_server(remote: str) -> None:
@@ -257,5 +257,5 @@ def _explained(error: Exception, remote: str | None, master: str | None) -> Rmqc
         if "UNAVAILABLE" in said or "failed to connect" in said.lower():
             return UnreachableError(remote, "no Spark Connect server answers")
         if isinstance(error, ImportError):
-            return UsageError("Spark Connect needs packages that are missing.", hint=_INSTALL)
+            return UsageError("Spark Connect needs packages that are missing.", hint=_INSTALL.format(extra="spark"))
     return RmqctlError(f"Spark did not start: {said[:300]}")

@@ -34,6 +34,7 @@ def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is
         reasons=reasons,
         pulled_to=reading.pulled_to,
         first_unfinished=reading.first_unfinished,
+        at_ms=reading.at_ms,
     )
 
 

@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.offsets.conclusion import conclude
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress, GroupReading
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure

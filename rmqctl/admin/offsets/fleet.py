@@ -43,9 +43,10 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.text.wildcards import is_pattern, matching
 from rmqctl.text.words import counted
 
+from .conclusion import conclude
 from .cut_queues import read_cut_queues
 from .group import fetch_view, find_hidden
-from .reading import BrokerView, GroupProgress, GroupReading, conclude
+from .reading import BrokerView, GroupProgress, GroupReading
 from .retry_topics import with_retry_topics
 
 # More would only compete for the brokers' admin threads.
@@ -233,8 +234,9 @@ class _Reader:
         queues = reading.queues()
         places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in reading.views})
         answers = await ask_all(places, lambda place: self._ask_topic(*place))
-        for found in answers.ok.values():
+        for place, (found, at_ms) in answers.ok.items():
             reading.topic_offsets.update(found)
+            reading.bounds_ms[place] = at_ms
         reading.failed_bounds |= answers.failed
         reading.failures += [
             Failure(name, f"min and max offsets of {topic}", error)
@@ -242,10 +244,10 @@ class _Reader:
             if not (isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST)
         ]
 
-    async def _ask_topic(self, broker_name: str, topic: str) -> dict[MessageQueue, TopicOffset]:
-        async def ask() -> dict[MessageQueue, TopicOffset]:
+    async def _ask_topic(self, broker_name: str, topic: str) -> tuple[dict[MessageQueue, TopicOffset], int]:
+        async def ask() -> tuple[dict[MessageQueue, TopicOffset], int]:
             answer = await self._client.ask_broker(self._found.brokers[broker_name], headers.get_topic_stats(topic))
-            return bodies.decode_topic_stats(answer.command.body)
+            return bodies.decode_topic_stats(answer.command.body), answer.at_ms
 
         return await self._client.once(("topic stats", broker_name, topic), ask)
 

@@ -30,8 +30,9 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import reason_of
 from rmqctl.text.wildcards import is_pattern
 
+from .conclusion import conclude
 from .cut_queues import read_cut_queues
-from .reading import BrokerView, GroupProgress, GroupReading, conclude
+from .reading import BrokerView, GroupProgress, GroupReading
 from .retry_topics import with_retry_topics
 
 # More would only compete for the brokers' admin threads.
@@ -172,6 +173,7 @@ async def fetch_view(client: Client, broker: BrokerData, group: str) -> BrokerVi
         version=stats.command.version,
         stats=bodies.decode_consume_stats(stats.command.body),
         connections=connections,
+        at_ms=stats.at_ms,
     )
 
 
@@ -193,6 +195,7 @@ async def _ask_places(client: Client, group: str, reading: GroupReading, topics:
     async def ask_offsets(place: tuple[str, str]) -> dict[MessageQueue, TopicOffset]:
         name, topic = place
         answer = await client.ask_broker(reading.views[name].broker, headers.get_topic_stats(topic))
+        reading.bounds_ms[place] = answer.at_ms
         return bodies.decode_topic_stats(answer.command.body)
 
     async def ask_ages(place: tuple[str, str]) -> dict[MessageQueue, ConsumeTimeSpan]:

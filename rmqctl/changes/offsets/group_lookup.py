@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import read_settings
 from rmqctl.admin.brokers.tables import fetch_configs
+from rmqctl.admin.offsets.conclusion import conclude
 from rmqctl.admin.offsets.group import read_group
-from rmqctl.admin.offsets.reading import GroupProgress, GroupReading, conclude
+from rmqctl.admin.offsets.reading import GroupProgress, GroupReading
 from rmqctl.admin.offsets.retry_topics import find_retry_topics
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.changes.offsets.rules.route import GroupSituation, is_unheard

@@ -124,8 +124,8 @@ def _export_display(display: Display, *, is_kafka: bool) -> Display:
 async def fetch_export(client: "Client", group: str, topics: Sequence[str]) -> Export:
     """Read the offsets to write. Raises what fetch_group_progress() raises."""
     from rmqctl.admin.brokers.cluster import fetch_cluster
+    from rmqctl.admin.offsets.conclusion import conclude
     from rmqctl.admin.offsets.group import read_group
-    from rmqctl.admin.offsets.reading import conclude
 
     reading = await read_group(client, group, topics)
     exported_at_ms = client.clock.now_ms()

@@ -1,4 +1,4 @@
-"""rmqctl pipeline run: jobs on Spark, several in one session."""
+"""rmqctl pipeline run: jobs, several in one session of Spark."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What needs
 # Spark is imported when the command runs, so that --help needs none of it.
@@ -52,9 +52,10 @@ Jobs and their options (--limit applies to all):
                 last snapshot --tables --cluster-label --group --topic --since
                 --until --strategy --change
 
-Spark is started once, locally on all cores unless --master or --remote is given, and runs the jobs in the given order.
-It requires Java 17 and PySpark: pip install '.[spark]'. Running a job a second time with the same input changes
-nothing. Spark's log is written to a file, whose name is shown if something fails; --debug shows the log itself."""
+Jobs run in the given order. snapshot alone needs neither Java nor Spark (pip install '.[tables]'). For other jobs, or
+with --master, --remote or --conf, Spark is started once, by default locally on all cores. It requires Java 17 and
+PySpark (pip install '.[spark]'). Running a job a second time with the same input changes nothing. Spark's log is
+written to a file, whose name is shown if something fails; --debug shows the log itself."""
 
 # The options by the fields of JobOptions that they set.
 _FLAGS = {
@@ -132,7 +133,7 @@ def command(
     from rmqctl.pipeline.jobs import load_jobs
     from rmqctl.pipeline.jobs.cluster_label import check_label
     from rmqctl.pipeline.jobs.definition import JobOptions
-    from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, run_jobs
+    from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, needs_session, run_jobs
     from rmqctl.pipeline.session import require_spark, require_tables
 
     from .run_progress import RunProgress
@@ -157,10 +158,11 @@ def command(
     options = _completed(invocation, options, asks_cluster=asks_cluster)
     _check_display(chosen, invocation.display)
     check_options(chosen, options, _FLAGS)
-    require_spark(remote)
+    if needs_session(chosen, place):
+        require_spark(remote)
     if tables is not None:
         require_tables()
-    check_cluster(chosen, options)
+    check_cluster(chosen, options, place)
     if asks_cluster:
         # Spark's tasks know only what they are given: brokers that they do not see are found here.
         invocation.display.findings.add(invocation.ask(lambda client: _find_missing(client, options.topics)))

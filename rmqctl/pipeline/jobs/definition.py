@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -17,9 +17,6 @@ from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Edge, parse_time
 
 from .cluster_label import label_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class JobOptions(Struct, frozen=True, kw_only=True):
@@ -144,12 +141,14 @@ class Job(Struct, frozen=True, kw_only=True):
 
     `takes` are the fields of JobOptions that the job accepts, `needs` those that it requires. `check` validates the
     options alone and raises UsageError. `look` asks the cluster before Spark starts, so that mistakes are reported
-    early. When `asks_cluster` returns true, `JobOptions.access` is set. `run` does the work.
+    early. When `asks_cluster` returns true, `JobOptions.access` is set. `run` does the work in a session; it gets None
+    if no session runs and the job does not need one (`needs_spark`).
     """
 
     name: str
     takes: frozenset[str]
-    run: Callable[[SparkSession, JobOptions], JobResult]
+    run: Callable[[Any, JobOptions], JobResult]
+    needs_spark: bool = True
     fields: tuple[ReportField, ...] = ()
     needs: frozenset[str] = frozenset()
     asks_cluster: Callable[[JobOptions], bool] = never

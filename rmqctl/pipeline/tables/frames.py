@@ -38,6 +38,13 @@ def read_between(spark: SparkSession, version: TableVersion, since_ms: int, unti
     return read_files(spark, version, version.files_between(since_ms, until_ms))
 
 
+def of_label(rows: DataFrame, label: str | None) -> DataFrame:
+    """Return the rows of the cluster with a label, all rows without one."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
+
+    return rows if label is None else rows.where(F.col("cluster_label") == label)
+
+
 def collect(frame: DataFrame, table: Table) -> Any:
     """Compute a frame, and return the table's columns of it as an Arrow table."""
     return frame.select(*columns_of(table.name)).toArrow().cast(arrow_schema(table.name))

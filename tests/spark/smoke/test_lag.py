@@ -11,6 +11,7 @@ from msgspec import structs
 from pyspark.sql import Row, SparkSession
 
 from rmqctl.client.access import Access
+from rmqctl.net.clock import SystemClock
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
@@ -74,7 +75,9 @@ def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_pa
         assert (row.sample_count, row.window_s, row.dt) == (len(queue), 3600, "2026-11-10"), name
 
 
-def test_snapshots_of_a_cluster_come_to_verdicts(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+def test_snapshots_of_a_cluster_come_to_verdicts(
+    spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One group stands still, the other follows, each on two brokers."""
     topic, places = "SmokeLag", ("broker-a:0", "broker-b:0")
     create_topic(sandbox, topic, queue_count=1)
@@ -85,6 +88,7 @@ def test_snapshots_of_a_cluster_come_to_verdicts(spark: SparkSession, sandbox: T
         leave(sandbox, "SmokeLagStill", topic, {"broker-a:0": 2, "broker-b:0": 3})
         leave(sandbox, "SmokeLagFollows", topic, dict.fromkeys(places, 5 * number + 5))
         now_ms, groups = START_MS + number * MINUTE_MS, ("SmokeLagStill", "SmokeLagFollows")
+        monkeypatch.setattr(SystemClock, "now_ms", lambda _, now_ms=now_ms: now_ms)
         options = JobOptions(now_ms=now_ms, access=access, tables=str(tmp_path), groups=groups, topics=(topic,))
         SNAPSHOT.run(spark, options)
     outcome = JOB.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path)))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import Row, SparkSession
 
 from rmqctl.admin.offsets.group import fetch_matching_progress
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
+from rmqctl.net.clock import SystemClock
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
-from tests.cli.calls import closed_address
+from tests.cli.calls import closed_address, spawn
 from tests.spark.samples import rows_of
 from tests.spark.smoke.smoke_data import create_topic, delete_before, leave, put
 
@@ -53,11 +57,15 @@ def _ms(at: Any) -> int | None:
     return None if at is None else round(at.timestamp() * 1000)
 
 
-def test_a_snapshot_has_what_was_stored(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+def test_a_snapshot_has_what_was_stored(
+    spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored_ms = _seed(sandbox)
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: _AT_MS)
     access = Access(name_servers=sandbox.addr, timeout_s=60)
     chosen: dict[str, Any] = {"tables": str(tmp_path), "groups": (_GROUP,), "topics": ("SmokeSnap",), "run_id": "one"}
-    options = JobOptions(now_ms=_AT_MS, access=access, **chosen)
+    # The command began an hour earlier: Spark took that long.
+    options = JobOptions(now_ms=_AT_MS - 3_600_000, access=access, **chosen)
     outcome = JOB.run(spark, options)
 
     taken = _taken(spark, tmp_path)
@@ -99,3 +107,38 @@ def test_a_snapshot_has_what_was_stored(spark: SparkSession, sandbox: ThreadedSa
     again = JOB.run(spark, JobOptions(now_ms=_AT_MS, access=nobody, cluster_label=options.label(), **chosen))
     assert (again.facts["isThere"], again.written) == (True, ())
     assert _taken(spark, tmp_path) == taken
+
+
+# No Java, and no package of Spark: as on a machine with the extra `tables` alone.
+_WITHOUT_SPARK = """
+import sys
+sys.modules |= dict.fromkeys(("pyspark", "py4j"))
+from rmqctl.__main__ import main
+main()
+"""
+
+
+def test_alone_it_needs_no_spark(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    topic, group = "SmokeSnapAlone", "SmokeSnapAloneGroup"
+    create_topic(sandbox, topic, queue_count=1)
+    put(sandbox, topic, "broker-a:0", ["m0", "m1", "m2"])
+    leave(sandbox, group, topic, {"broker-a:0": 1})
+    recording = tmp_path / "watched.jsonl"
+    record = ("watch", group, "--record", str(recording), "--rounds", "1")
+    env = {**os.environ, "JAVA_HOME": str(tmp_path), "RMQCTL_STATE": str(tmp_path / "state")}
+    access = ("-n", sandbox.addr, "--timeout", "60s")
+    take = (*access, "pipeline", "run", "snapshot", "--tables", str(tmp_path), "--cluster-label", "L", "-o", "json")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return spawn(*words, code=_WITHOUT_SPARK, env=env)
+
+    assert run(*access, *record).returncode == 0
+    for words in (("--group", group), ("--recording", str(recording))):
+        done = run(*take, *words)
+        assert (done.returncode, done.stderr) == (0, "")
+    rows = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS).where("topic = 'SmokeSnapAlone' and broker_name = 'broker-a'")
+    assert [(row.consumer_offset, row.max_offset, row.lag_messages) for row in rows.collect()] == [(1, 3, 2)] * 2
+    # Together with a job that needs Spark, and where a master is named, it is missing.
+    for words in (("lag",), ("--master", "local[1]")):
+        done = run(*take, *words)
+        assert (done.returncode, "PySpark is not installed" in done.stderr) == (2, True), done.stderr

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqctl.pipeline.tables.frames import day_column
 from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, columns_of
 
 from .fleet import NamedChange, TrialState, try_batches
@@ -13,7 +14,10 @@ from .fleet import NamedChange, TrialState, try_batches
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-LATEST = "cluster_label string, cluster string, consumer_group string, run_id string, snapshot_us bigint"
+# `snapshot_us` is the time of a group's last answer in a snapshot, `first_us` of its first.
+LATEST = (
+    "cluster_label string, cluster string, consumer_group string, run_id string, snapshot_us bigint, first_us bigint"
+)
 # The columns that identify a row of alloc_whatif.
 _ROW_KEY = ("cluster_label", "cluster", "consumer_group", "snapshot_ts", "run_id", "topics", "strategy", "change")
 _WORST = (
@@ -24,30 +28,40 @@ _WORST = (
 _MADE = columns_of(ALLOC_WHATIF) | {"snapshot_ts": "bigint"}
 
 
-def latest_snapshots(snapshots: DataFrame) -> DataFrame:
-    """Return the last snapshot of each group, with the columns LATEST; the cluster is the first of its queues.
+def latest_snapshots(snapshots: DataFrame, since_ms: int, until_ms: int | None) -> DataFrame:
+    """Return the last snapshot of each group in a time range (inclusive, by its last answer), with the columns LATEST.
+
+    The cluster is the first of its queues.
 
     A broker's cluster can be unknown in one snapshot, and a group can have queues in several clusters. It is still one
     group.
     """
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    taken = snapshots.groupBy("cluster_label", "consumer_group", "run_id", "snapshot_ts").agg(
-        F.min("cluster").alias("cluster")
+    at_us = F.unix_micros("snapshot_ts")
+    taken = snapshots.groupBy("cluster_label", "consumer_group", "run_id").agg(
+        F.min("cluster").alias("cluster"), F.max(at_us).alias("snapshot_us"), F.min(at_us).alias("first_us")
     )
-    last = F.max(F.struct("snapshot_ts", "run_id")).alias("last")
+    taken = taken.where(F.col("snapshot_us") >= since_ms * 1000)
+    if until_ms is not None:
+        taken = taken.where(F.col("snapshot_us") <= until_ms * 1000)
+    last = F.max(F.struct("snapshot_us", "run_id", "first_us")).alias("last")
     found = taken.groupBy("cluster_label", "cluster", "consumer_group").agg(last)
-    time_us = F.unix_micros("last.snapshot_ts").alias("snapshot_us")
-    return found.select("cluster_label", "cluster", "consumer_group", "last.run_id", time_us)
+    return found.select(
+        "cluster_label", "cluster", "consumer_group", "last.run_id", "last.snapshot_us", "last.first_us"
+    )
 
 
 def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
-    """Return the rows of chosen snapshots (columns LATEST), with the clusters given there."""
+    """Return the rows of chosen snapshots (columns LATEST), with the clusters and times given there."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    key = ["cluster_label", "consumer_group", "run_id", "snapshot_us"]
-    rows = snapshots.drop("cluster").withColumn("snapshot_us", F.unix_micros("snapshot_ts"))
-    return rows.join(F.broadcast(chosen.select("cluster", *key)), key)
+    key = ["cluster_label", "consumer_group", "run_id"]
+    rows = snapshots.drop("cluster", "snapshot_ts", "dt")
+    day = day_column(F.floor(F.col("snapshot_us") / F.lit(1000)))
+    return rows.join(F.broadcast(chosen.select("cluster", "snapshot_us", *key)), key).select(
+        "*", F.timestamp_micros("snapshot_us").alias("snapshot_ts"), day
+    )
 
 
 def groups_with_queues(rows: DataFrame, task_count: int) -> DataFrame:

@@ -9,7 +9,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.tables.conditions import between
 from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
-from rmqctl.pipeline.tables.frames import collect, read_between, require_version
+from rmqctl.pipeline.tables.frames import collect, of_label, read_between, require_version
 from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, OFFSET_SNAPSHOTS
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Groups without a snapshot within a day are not tried, unless --since is given.
 _DAY_MS = 86_400_000
+# More than a snapshot takes.
+_SNAPSHOT_MS = 3_600_000
 _WORST_COUNT = 3
 _SKIPPED_COUNT = 20
 # Tasks per shuffle partition: the few large groups are most of the work, and are placed by chance.
@@ -75,12 +77,14 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     changes = _changes(options)
     version = require_version(Table(options.tables, OFFSET_SNAPSHOTS))
     since_ms, until_ms = _span(options)
-    # A snapshot cannot be newer than any time that there is.
-    taken = read_between(spark, version, since_ms, 2**63 - 1 if until_ms is None else until_ms + 1)
-    latest = _latest(_within(taken, options), options)
+    # A snapshot cannot be newer than any time that there is. One can have begun before the range, or end after it.
+    end_ms = 2**63 - 1 if until_ms is None else until_ms + _SNAPSHOT_MS
+    found = read_between(spark, version, since_ms - _SNAPSHOT_MS, end_ms)
+    latest = _latest(of_label(found, options.cluster_label), options)
     times_ms = [row.snapshot_us // 1000 for row in latest]
     span = min(times_ms), max(times_ms) + 1
-    rows = of_snapshots(read_between(spark, version, *span), spark.createDataFrame(latest, LATEST))
+    taken = read_between(spark, version, min(row.first_us for row in latest) // 1000, span[1])
+    rows = of_snapshots(taken, spark.createDataFrame(latest, LATEST))
     if options.topics:
         known = {row.topic for row in rows.select("topic").distinct().collect()}
         rows = rows.where(F.col("topic").isin(*require_matching("Topic", options.topics, known)))
@@ -95,22 +99,10 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
         results.unpersist()
 
 
-def _within(table: DataFrame, options: JobOptions) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    since_ms, until_ms = _span(options)
-    found = table.where(F.col("snapshot_ts") >= F.timestamp_millis(F.lit(since_ms)))
-    if until_ms is not None:
-        found = found.where(F.col("snapshot_ts") <= F.timestamp_millis(F.lit(until_ms)))
-    if options.cluster_label is not None:
-        found = found.where(F.col("cluster_label") == options.cluster_label)
-    return found
-
-
 def _latest(snapshots: DataFrame, options: JobOptions) -> list[Row]:
-    found = latest_snapshots(snapshots).collect()
+    since_ms, until_ms = _span(options)
+    found = latest_snapshots(snapshots, since_ms, until_ms).collect()
     if not found:
-        since_ms, until_ms = _span(options)
         until = "" if until_ms is None else f" and until {iso_time(until_ms)}"
         hint = "Use an earlier --since, or take a snapshot with rmqctl pipeline run snapshot."
         error = NotFoundError("Snapshot", "", hint=hint)

@@ -14,7 +14,7 @@ from rmqctl.pipeline.report.lag_page import LagPage, render_page
 from rmqctl.pipeline.session import require_modules
 from rmqctl.pipeline.tables.conditions import between, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableFile, TableVersion
-from rmqctl.pipeline.tables.frames import read_between, read_files, replace_rows, require_version
+from rmqctl.pipeline.tables.frames import of_label, read_between, read_files, replace_rows, require_version
 from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import HealthSettings
@@ -60,10 +60,10 @@ class LagSpan(NamedTuple):
 
 
 class SampleExtent(NamedTuple):
-    """The numbers of rows and moments, and the oldest moment, or None without rows."""
+    """The numbers of rows and snapshots, and the oldest time, or None without rows."""
 
     row_count: int
-    moment_count: int
+    snapshot_count: int
     oldest_ms: int | None
 
 
@@ -130,7 +130,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
 
     def taken(since_ms: int, until_ms: int) -> DataFrame:
         found = read_between(spark, version, since_ms, until_ms)
-        return _of_cluster(taken_between(found, since_ms, until_ms), options)
+        return of_label(taken_between(found, since_ms, until_ms), options.cluster_label)
 
     rows = taken(span.since_ms, span.until_ms)
     seen = _seen(rows)
@@ -203,7 +203,7 @@ def _newest_ms(spark: SparkSession, version: TableVersion, options: JobOptions) 
     for some in _at_once(files):
         if newest_ms is not None and all(file.last_ms is not None and file.last_ms <= newest_ms for file in some):
             break
-        rows = _of_cluster(read_files(spark, version, some), options)
+        rows = of_label(read_files(spark, version, some), options.cluster_label)
         found_ms = rows.select(F.unix_millis(F.max("snapshot_ts"))).collect()[0][0]
         newest_ms = max((each for each in (newest_ms, found_ms) if each is not None), default=None)
     return newest_ms
@@ -217,19 +217,12 @@ def _at_once(files: Sequence[TableFile]) -> Iterator[Sequence[TableFile]]:
         begin, count = begin + count, 4 * count
 
 
-def _of_cluster(rows: DataFrame, options: JobOptions) -> DataFrame:
-    """Return the rows of the cluster that the options name, all rows when they name none."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return rows if options.cluster_label is None else rows.where(F.col("cluster_label") == options.cluster_label)
-
-
 def _seen(rows: DataFrame) -> SampleExtent:
     from pyspark.sql import functions as F  # noqa: N812
 
-    at_ms, count = F.unix_millis("snapshot_ts").alias("at_ms"), F.count(F.lit(1)).alias("row_count")
-    moments = rows.groupBy("snapshot_ts").agg(count).select(at_ms, "row_count")
-    found = moments.agg(F.sum("row_count"), F.count(F.lit(1)), F.min("at_ms")).collect()[0]
+    oldest, count = F.min("snapshot_ts").alias("oldest"), F.count(F.lit(1)).alias("row_count")
+    runs = rows.groupBy("cluster_label", "run_id").agg(count, oldest)
+    found = runs.agg(F.sum("row_count"), F.count(F.lit(1)), F.unix_millis(F.min("oldest"))).collect()[0]
     return SampleExtent(found[0] or 0, found[1], found[2])
 
 
@@ -302,7 +295,7 @@ def _facts(
         "clusterLabels": sorted({row["clusterLabel"] for row in groups}),
         "windowMs": length_ms,
         "windowCount": (span.until_ms - span.since_ms) // length_ms,
-        "snapshotCount": seen.moment_count,
+        "snapshotCount": seen.snapshot_count,
         "snapshotRowCount": seen.row_count,
         "groupCount": len(groups),
         "queueCount": sum(row["queueCount"] for row in groups),

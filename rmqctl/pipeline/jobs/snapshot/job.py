@@ -6,12 +6,13 @@ import asyncio
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqctl.admin.offsets.fleet import FleetProgress, fetch_fleet_progress, require_groups
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.net.clock import SystemClock
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
@@ -36,9 +37,6 @@ from .rows import (
     sample_run,
     summary_row,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LIMIT = 20
 
@@ -66,8 +64,8 @@ def asks_cluster(options: JobOptions) -> bool:
     return not options.recordings
 
 
-def run(spark: SparkSession, options: JobOptions) -> JobResult:  # noqa: ARG001 -- the rows are in this process
-    """Take a snapshot or import recordings.
+def run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- the rows are in this process
+    """Take a snapshot or import recordings; a session is not used.
 
     A run that is already in the table stays unchanged; `overwrite` replaces it. Raises the errors of the cluster, and
     RmqctlError when the table cannot be written.
@@ -82,14 +80,17 @@ def run(spark: SparkSession, options: JobOptions) -> JobResult:  # noqa: ARG001 
 
 def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResult:
     label = options.label()
-    at = SnapshotRun(options.run_id or default_run_id(options.now_ms), options.now_ms)
-    if options.run_id is not None and not options.overwrite and find_runs(table.version(), label, [at.run_id]):
-        return _there_already(label, at)
+    if options.run_id is not None and not options.overwrite and find_runs(table.version(), label, [options.run_id]):
+        return _there_already(label, options.run_id)
+    # Not the start of the command: it may have waited for Spark, or for the jobs before this one.
+    begun_ms = SystemClock().now_ms()
+    at = SnapshotRun(options.run_id or default_run_id(begun_ms), begun_ms)
     fleet = _ask(access, options)
+    times_ms = [row.at_ms for group in fleet.groups for row in group.rows if row.at_ms is not None]
     rows = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet.clusters)]
     was_there = bool(rows) and _write(table, rows, label, at, overwrite=options.overwrite)
     if was_there and options.run_id is not None and not options.overwrite:
-        return _there_already(label, at)
+        return _there_already(label, at.run_id)
     notes = () if rows else ("No group has offsets or a subscription, so nothing was written or replaced.",)
     sums = [summary_row(each.group, each.state.value, each.rows, each.hidden_anywhere) for each in fleet.groups]
     return JobResult(
@@ -100,7 +101,8 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
             "runId": at.run_id,
             "isThere": False,
             "isReplaced": was_there and options.overwrite,
-            **time_fields("snapshotTimestamp", at.at_ms),
+            **time_fields("firstAnswerTimestamp", min(times_ms, default=None)),
+            **time_fields("lastAnswerTimestamp", max(times_ms, default=None)),
             "groupCount": len(sums),
             "queueCount": len(rows),
         },
@@ -110,9 +112,9 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
     )
 
 
-def _there_already(label: str, at: SnapshotRun) -> JobResult:
-    note = f"Run {at.run_id} of {label} is already in the table, so nothing was written. Replace it with --overwrite."
-    return JobResult(facts={"clusterLabel": label, "runId": at.run_id, "isThere": True}, notes=(note,))
+def _there_already(label: str, run_id: str) -> JobResult:
+    note = f"Run {run_id} of {label} is already in the table, so nothing was written. Replace it with --overwrite."
+    return JobResult(facts={"clusterLabel": label, "runId": run_id, "isThere": True}, notes=(note,))
 
 
 def _write(table: Table, rows: Sequence[tuple[Any, ...]], label: str, at: SnapshotRun, *, overwrite: bool) -> bool:
@@ -226,6 +228,7 @@ JOB = Job(
     check=check,
     look=look,
     run=run,
+    needs_spark=False,
     fields=(
         ReportField("group", "GROUP"),
         ReportField("state", "STATE"),

@@ -28,7 +28,7 @@ _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 
 
 class SnapshotRun(NamedTuple):
-    """A run: its id, and the moment that all of its rows describe."""
+    """A run: its id, and when it began. Each row has the time of its broker's answer, or this one without an answer."""
 
     run_id: str
     at_ms: int
@@ -89,10 +89,11 @@ def sample_rows(recorded: RecordedSample, label: str) -> list[tuple[Any, ...]]:
 
 
 def _row(group: str, row: QueueProgress, run: SnapshotRun, label: str, cluster: str | None) -> tuple[Any, ...]:
+    at_ms = run.at_ms if row.at_ms is None else row.at_ms
     return (
         label,
         run.run_id,
-        run.at_ms * 1000,
+        at_ms * 1000,
         _text(cluster),
         _text(group),
         _text(row.mq.topic),
@@ -106,7 +107,7 @@ def _row(group: str, row: QueueProgress, run: SnapshotRun, label: str, cluster: 
         _text(row.client_ids[0]) if len(row.client_ids) == 1 else None,
         is_held(row),
         is_none_stored(row),
-        day_of(run.at_ms),
+        day_of(at_ms),
     )
 
 
