@@ -182,15 +182,16 @@ class Invocation:
         is_service: bool = False,
         has_screen: bool = False,
         waiting: str = "Querying the cluster",
+        attempt_access: Access | None = None,
     ) -> _T:
         """Run a question with a new client of the cluster, and return its answer.
 
         `open_ended`: no deadline for the whole, unless --timeout is given; each request still has one. `is_service`:
-        runs until it is stopped; --timeout applies to its requests only. `has_screen`: warnings wait until it ends.
-        `waiting` is shown on a terminal while nothing else is.
+        runs until it is stopped; --timeout limits its requests only, as that of `attempt_access` does. `has_screen`:
+        warnings wait until it ends. `waiting` is shown on a terminal while nothing else is.
         """
-        access = self.access()
-        open_ended = is_service or (open_ended and "timeout" not in self._given)
+        access = attempt_access or self.access()
+        open_ended = is_service or attempt_access is not None or (open_ended and "timeout" not in self._given)
         import asyncio
 
         async def run() -> _T:
@@ -218,7 +219,7 @@ class Invocation:
 
         # Otherwise asyncio would report its half-created event loop in its own words.
         require_files()
-        with ActivityLine(waiting, is_wanted=self.display.with_notes and not is_service):
+        with ActivityLine(waiting, is_wanted=bool(waiting) and self.display.with_notes and not is_service):
             return asyncio.run(run())
 
     async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:

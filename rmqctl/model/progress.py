@@ -34,6 +34,15 @@ class Unknown(StrEnum):
     BEHIND_PROXY = "BEHIND_PROXY"
 
 
+class LagState(StrEnum):
+    """What a known lag means: a lag of 0 is not always that of a group that has read everything."""
+
+    BEHIND = "BEHIND"
+    CAUGHT_UP = "CAUGHT_UP"
+    EXPIRED = "EXPIRED"  # unread messages were deleted, and none is left
+    NO_MESSAGES = "NO_MESSAGES"  # no offset is stored, and the queue is empty
+
+
 class TimeLagSource(StrEnum):
     """How a time lag was measured."""
 

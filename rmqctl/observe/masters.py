@@ -38,4 +38,4 @@ class PacedMasters:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 return {}
             raise
-        return bodies.decode_topic_stats(answer.body)
+        return bodies.decode_topic_stats(answer.version, answer.body)

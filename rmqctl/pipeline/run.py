@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _MOST_LOOK_S = 10.0
 # Options that mean the same to every job.
-_OF_ALL = frozenset({"now_ms", "access", "name_servers", "limit"})
+_OF_ALL = frozenset({"now_ms", "access", "ask", "name_servers", "limit"})
 _OURS = re.compile(r"^(?:\w+\.)*rmqctl\.errors\.(\w+): (.+)$", re.MULTILINE)
 # Lines that can follow the error's line: of tracebacks of Python and the JVM, and of Spark's explanations.
 _NO_HINT = re.compile(r"\s|Traceback|During handling|The above|File |at |JVM|Driver stacktrace|SQLSTATE|$")

@@ -29,6 +29,7 @@ from .body_values import (
 )
 from .flags import Permission
 from .java_json import ObjectMap, loads
+from .versions import V5_0_0
 
 # QUERY_CONSUME_TIME_SPAN answers "now + 1" as an age when no message has a time to subtract (it subtracts -1). Real
 # messages are younger than 30 years, so a larger age has this meaning, and reveals the broker's clock.
@@ -208,14 +209,19 @@ def decode_pushed_reset(body: bytes) -> dict[MessageQueue, int]:
 
 
 @decoder
-def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
-    """Read the answer of GET_TOPIC_STATS_INFO (TopicStatsTable)."""
-    return {
-        as_queue(key): TopicOffset(
-            as_int(item["minOffset"]), as_int(item["maxOffset"]), as_time_ms(item.get("lastUpdateTimestamp"))
-        )
-        for key, item in loads(body)["offsetTable"].items()
-    }
+def decode_topic_stats(version: int, body: bytes) -> dict[MessageQueue, TopicOffset]:
+    """Read the answer of GET_TOPIC_STATS_INFO (TopicStatsTable) of a broker of this version.
+
+    If all messages of a queue have expired, 4.9 keeps the min offset (ConsumeQueue.correctMinOffset); only the missing
+    store time of the last message shows it. The queue then begins at its end, as 5.x reports it.
+    """
+    return {as_queue(key): _topic_offset(item, version) for key, item in loads(body)["offsetTable"].items()}
+
+
+def _topic_offset(item: Mapping[str, Any], version: int) -> TopicOffset:
+    max_offset, at_ms = as_int(item["maxOffset"]), as_time_ms(item.get("lastUpdateTimestamp"))
+    is_expired = version < V5_0_0 and at_ms is None
+    return TopicOffset(max_offset if is_expired else as_int(item["minOffset"]), max_offset, at_ms)
 
 
 @decoder

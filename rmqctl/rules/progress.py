@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqctl.model.group import ProcessQueueInfo
-from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
+from rmqctl.model.progress import LagState, PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
 
 
 def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is_pop: bool = False) -> QueueProgress:
@@ -47,6 +47,17 @@ def compute_lag(min_offset: int | None, max_offset: int, consumer_offset: int) -
         return max_offset - consumer_offset, None
     lost = max(0, min(min_offset, max_offset) - consumer_offset)
     return max_offset - consumer_offset - lost, lost
+
+
+def lag_state(row: QueueProgress) -> LagState | Unknown:
+    """Return what the lag of a row means, or why it is unknown."""
+    if row.lag is None:
+        return row.reasons["lag"]
+    if row.lag > 0:
+        return LagState.BEHIND
+    if row.consumer_offset is None:
+        return LagState.NO_MESSAGES
+    return LagState.EXPIRED if row.lost else LagState.CAUGHT_UP
 
 
 def uncommitted_count(row: QueueProgress) -> int:

@@ -199,7 +199,8 @@ async def measure_rates(
             if samples:
                 await pause(client.clock, sample_s)
             answer = await client.ask_broker(brokers[broker_name], headers.get_topic_stats(topic))
-            samples.append((client.clock.monotonic_s(), bodies.decode_topic_stats(answer.command.body)))
+            offsets = bodies.decode_topic_stats(answer.command.version, answer.command.body)
+            samples.append((client.clock.monotonic_s(), offsets))
         (first_s, before), (last_s, after) = samples
         return {
             mq: max(0, after[mq].max_offset - before[mq].max_offset) / (last_s - first_s)

@@ -105,10 +105,13 @@ def test_the_row_of_a_sample() -> None:
         "max_offset": 9,
         "consumer_offset": 5,
         "lag_messages": 4,
+        "lag_state": "BEHIND",
         "last_consume_ts": (AT_MS - 7) * 1000,
         "client_id": "one",
         "is_held": True,
         "is_none_stored": False,
+        "is_subscribed": None,
+        "is_configured": None,
         "dt": "2026-11-22",
     }
 
@@ -193,9 +196,10 @@ def test_groups_are_summed_up_and_the_largest_lag_stands_first() -> None:
         summary_row("b", "EMPTY", [two, unknown, two]),
         summary_row("c", "EMPTY", []),
     ]
+    topics: dict[str, list[str]] = {"leftTopics": [], "goneTopics": []}
     assert most_behind(rows, 2) == [
-        {"group": "b", "state": "EMPTY", "queueCount": 3, "lag": None, "lagAtLeast": 4, "unknownCount": 1},
-        {"group": "a", "state": "ONLINE", "queueCount": 2, "lag": 3, "lagAtLeast": 3, "unknownCount": 0},
+        {"group": "b", "state": "EMPTY", "queueCount": 3, "lag": None, "lagAtLeast": 4, "unknownCount": 1, **topics},
+        {"group": "a", "state": "ONLINE", "queueCount": 2, "lag": 3, "lagAtLeast": 3, "unknownCount": 0, **topics},
     ]
     assert most_behind(rows, 9)[-1]["lag"] is None
     partial = summary_row("d", "UNKNOWN", [one, two], Unknown.BROKER_NOT_REGISTERED)

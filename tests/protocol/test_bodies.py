@@ -22,6 +22,7 @@ from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.java_json import ObjectMap, loads
 from tests.protocol.golden import Exchange, answer, answers, decode
 from tests.protocol.strategies import JSON_VALUES
+from tests.scripted_peer import V4_9_7, V5_4_0
 
 # Every decoder of JSON, with a body that it reads: recorded, or in the words of wire facts where no peer was recorded.
 ENTRIES = (
@@ -65,7 +66,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "topic_names": (bodies.decode_topic_names, answer(answers(206)[0]).body.decode()),
     "consume_stats": (bodies.decode_consume_stats, answer(answers(208)[-1]).body.decode()),
     "broker_consume_stats": (partial(bodies.decode_broker_consume_stats, bool), BROKER_STATS),
-    "topic_stats": (bodies.decode_topic_stats, answer(answers(202)[0]).body.decode()),
+    "topic_stats": (partial(bodies.decode_topic_stats, V5_4_0), answer(answers(202)[0]).body.decode()),
     "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
     "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
     "connections": (group_bodies.decode_connections, answer(answers(203)[0]).body.decode()),
@@ -173,15 +174,25 @@ def test_consume_stats_of_both_releases_in_numbers() -> None:
 def test_recorded_topic_stats(exchange: Exchange) -> None:
     text = body(exchange)
     pattern = MQ_KEY + r'"lastUpdateTimestamp":(\d+),"maxOffset":(\d+),"minOffset":(\d+)\}'
-    assert bodies.decode_topic_stats(text.encode()) == {
+    assert bodies.decode_topic_stats(V5_4_0, text.encode()) == {
         mq(row): TopicOffset(int(row[5]), int(row[4]), time(row[3])) for row in rows(pattern, text)
     }
 
 
 def test_topic_stats_in_numbers() -> None:
-    stats = bodies.decode_topic_stats(body(answers(202)[0]).encode())
+    stats = bodies.decode_topic_stats(V5_4_0, body(answers(202)[0]).encode())
     assert stats[MessageQueue("ship", "broker-a", 3)] == TopicOffset(0, 100, 1795237328540)
     assert {queue.queue_id for queue in stats} == {0, 1, 2, 3}
+    # Recorded on 4.9.7, whose min offset stays where it was when all messages have expired.
+    for first, last_ms, least in ((0, 1795237328540, 0), (0, -1, 100)):
+        text = (
+            '{"offsetTable":{{"brokerName":"broker-a","queueId":3,"topic":"ship"}:'
+            f'{{"lastUpdateTimestamp":{last_ms},"maxOffset":100,"minOffset":{first}}}}}}}'
+        )
+        (found,) = bodies.decode_topic_stats(V4_9_7, text.encode()).values()
+        assert found.min_offset == least
+        (found,) = bodies.decode_topic_stats(V5_4_0, text.encode()).values()
+        assert found.min_offset == first
 
 
 @recorded(106)

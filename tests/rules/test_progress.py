@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from rmqctl.model.group import ProcessQueueInfo
-from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
+from rmqctl.model.progress import LagState, PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.progress import compute_lag, compute_progress, pull_window, pulled_to, retention_ms, uncommitted_count
+from rmqctl.rules.progress import (
+    compute_lag,
+    compute_progress,
+    lag_state,
+    pull_window,
+    pulled_to,
+    retention_ms,
+    uncommitted_count,
+)
 
 MQ = MessageQueue("T", "broker-a", 0)
 HOUR_MS = 3_600_000
@@ -435,3 +443,23 @@ def test_a_client_that_holds_more_than_the_broker_noted_is_believed() -> None:
 )
 def test_messages_without_a_stored_offset_are_counted_where_that_is_known(given: dict[str, Any], count: int) -> None:
     assert uncommitted_count(compute_progress(_reading(**given))) == count
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, LagState.BEHIND),
+        ({"consumer_offset": 300}, LagState.CAUGHT_UP),
+        # Read, and deleted since.
+        ({"consumer_offset": 300, "min_offset": 300}, LagState.CAUGHT_UP),
+        ({"consumer_offset": 200, "min_offset": 300}, LagState.EXPIRED),
+        # Some unread messages were deleted, but not all.
+        ({"consumer_offset": 50}, LagState.BEHIND),
+        ({"consumer_offset": None, "min_offset": 300}, LagState.NO_MESSAGES),
+        ({"consumer_offset": None}, Unknown.NEVER_COMMITTED),
+        ({"consumer_offset": 301}, Unknown.OFFSET_BEYOND_MAX),
+        ({"max_offset": None, "reasons": {"maxOffset": Unknown.BROKER_UNREACHABLE}}, Unknown.BROKER_UNREACHABLE),
+    ],
+)
+def test_what_a_lag_of_0_means(given: dict[str, Any], expected: LagState | Unknown) -> None:
+    assert lag_state(compute_progress(_reading(**given))) is expected

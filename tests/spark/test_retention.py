@@ -14,8 +14,13 @@ from pyspark.sql import SparkSession
 from rmqctl.client.access import Access
 from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.source.ranges import QueueRange
 from rmqctl.pipeline.source.tasks import Task, read_batches
+from rmqctl.pipeline.tables.delta import Table
+from rmqctl.pipeline.tables.frames import require_version
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import VERSIONS
 
@@ -59,6 +64,33 @@ def _row(cluster: Cluster, topic: str) -> list[str]:
     printed = cluster.java.mqadmin("topicStatus", "-t", topic)
     (row,) = (line.split() for line in printed.splitlines() if line.startswith("broker-a"))
     return row
+
+
+def test_a_snapshot_tells_expired_messages_from_read_ones(
+    forgetful: Cluster, min_offset: Callable[[str], int], tmp_path: Path
+) -> None:
+    forgetful.create_topic("Idle", queue_count=1)
+    forgetful.create_topic("Fill", queue_count=1)
+    forgetful.java.produce("Idle", 50)
+    for name, options in {"IdleRead": {}, "IdleStuck": {"stuck": "m9"}}.items():
+        forgetful.java.consume(name, name, "Idle", threads=1, **options)
+    forgetful.java.wait_consumed("IdleRead", 50)
+    forgetful.java.wait_started("IdleStuck", 10)
+    for name in ("IdleRead", "IdleStuck"):
+        forgetful.java.persist(name)
+    forgetful.java.produce("Fill", 5000, size=1000, batch=50)
+    assert min_offset("Fill") > 0
+    access = Access(name_servers=forgetful.namesrv, timeout_s=20)
+    given = {"groups": ("IdleRead", "IdleStuck"), "topics": ("Idle",)}
+    SNAPSHOT.run(None, JobOptions(now_ms=0, access=access, tables=str(tmp_path), **given))
+    version = require_version(Table(str(tmp_path), OFFSET_SNAPSHOTS))
+    names = ("consumer_group", "min_offset", "max_offset", "consumer_offset", "lag_messages", "lag_state")
+    assert set(version.rows(names)) == {
+        ("IdleRead", 50, 50, 50, 0, "CAUGHT_UP"), ("IdleStuck", 50, 50, 9, 0, "EXPIRED"),
+    }  # fmt: skip
+    forgetful.java.release("IdleStuck")
+    for name in ("IdleRead", "IdleStuck"):
+        forgetful.java.stop(name)
 
 
 def test_a_read_that_retention_overtakes(

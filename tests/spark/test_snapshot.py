@@ -31,6 +31,7 @@ from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.mqadmin import consumer_progress
+from tests.real.harness.rmqctl import Rmqctl
 
 from .samples import rows_of
 
@@ -234,6 +235,48 @@ def test_runs_and_compaction(spark: SparkSession, access: Access, tmp_path: Path
         (plain.label(), "noon"): count, ("other", "noon"): count,
     }  # fmt: skip
     assert found.total() == 5 * count
+
+
+def test_what_a_group_has_left_and_what_is_gone(
+    spark: SparkSession, cluster: Cluster, access: Access, tmp_path: Path
+) -> None:
+    java, rmqctl = cluster.java, Rmqctl(cluster.namesrv)
+    for topic in ("GoneOld", "GoneNew"):
+        cluster.create_topic(topic, queue_count=1, brokers=("broker-a",))
+        java.produce(topic, 5)
+    for group in ("GoneLeaver", "GoneDeleted", "GoneKept"):
+        java.consume(group, group, "GoneOld")
+        java.wait_consumed(group, 5)
+        java.persist(group)
+        java.stop(group)
+
+    def take() -> set[tuple[Any, ...]]:
+        outcome = JOB.run(spark, JobOptions(now_ms=AT_MS, access=access, tables=str(tmp_path), groups=("Gone*",)))
+        assert outcome.failures == ()
+        rows = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS).where(f"run_id = '{outcome.facts['runId']}'").collect()
+        return {
+            (row.consumer_group, row.topic, row.lag_messages, row.lag_state, row.is_subscribed, row.is_configured)
+            for row in rows
+            if not (row.topic or "").startswith("%RETRY%")
+        }
+
+    assert take() == {
+        (group, "GoneOld", 0, "CAUGHT_UP", None, True) for group in ("GoneLeaver", "GoneDeleted", "GoneKept")
+    }
+    java.consume("GoneLeaver", "GoneLeaver", "GoneNew")
+    java.wait_consumed("GoneLeaver", 5)
+    java.persist("GoneLeaver")
+    # It ends the pulls of members that have left: one that waits at the broker would create its group again.
+    java.produce("GoneOld", 2)
+    for words in (("GoneDeleted", "--with-offsets"), ("GoneKept",)):
+        assert rmqctl("group", "delete", *words, "--yes").exit_code == 0
+    leaver = {
+        ("GoneLeaver", "GoneOld", 2, "BEHIND", False, True), ("GoneLeaver", "GoneNew", 0, "CAUGHT_UP", True, True),
+    }  # fmt: skip
+    kept = ("GoneKept", "GoneOld", 2, "BEHIND", None, False)
+    assert take() == {*leaver, kept, ("GoneDeleted", None, None, "GROUP_GONE", None, None)}
+    assert take() == {*leaver, kept}
+    java.stop("GoneLeaver")
 
 
 @pytest.mark.parametrize("cluster", ["5.4.0"], indirect=True)

@@ -17,7 +17,7 @@ from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.group_state import agreed, group_state, reason_of
-from rmqctl.rules.member_settings import is_broadcasting_group, is_only_pulled, pops_from
+from rmqctl.rules.member_settings import is_broadcasting_group, is_only_pulled, pops_from, pulls_by_itself
 from rmqctl.rules.plan_consequences import narrowing
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 from rmqctl.text.words import counted, listed
@@ -50,6 +50,7 @@ def conclude(group: str, reading: GroupReading) -> GroupProgress:
         for mq in sorted(reading.queues())
         if not _is_unused_retry_queue(mq, reading)
     )
+    subscribed = frozenset(reading.filters())
     return GroupProgress(
         group=group,
         asked_topics=reading.asked_topics,
@@ -65,7 +66,21 @@ def conclude(group: str, reading: GroupReading) -> GroupProgress:
         unreadable=reading.unreadable(),
         cut=tuple(reading.cut.values()),
         hidden=reading.hidden,
+        subscribed=subscribed,
+        left=frozenset(row.mq.topic for row in rows) - subscribed - _perhaps_consumed(reading, state, unseen),
     )
+
+
+def _perhaps_consumed(reading: GroupReading, state: GroupState, unseen: Unknown | None) -> frozenset[str]:
+    """Return the topics that the group may consume without a subscription that was read: all, or its retry topics.
+
+    A member that was not seen or asked can have any subscription. One that pulls by itself needs none.
+    """
+    running = reading.running
+    is_unknown = unseen is not None or running.failed or reading.proxies is not Proxies.ABSENT
+    if state is not GroupState.ONLINE or is_unknown or any(map(pulls_by_itself, running.ok.values())):
+        return reading.topics
+    return frozenset(topic for topic in reading.topics if topic.startswith(RETRY_PREFIX))
 
 
 def _missing_brokers(reading: GroupReading) -> list[Failure]:

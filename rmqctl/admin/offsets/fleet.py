@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
 from rmqctl.admin.brokers.tables import fetch_all_offsets, fetch_configs
@@ -29,12 +30,12 @@ from rmqctl.admin.results import (
     unread_brokers,
 )
 from rmqctl.client.core import Client
-from rmqctl.client.partial_answers import slave_failures
+from rmqctl.client.partial_answers import find_silent_servers, slave_failures
 from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import RunningInfo
-from rmqctl.model.names import is_system_group
+from rmqctl.model.names import RETRY_PREFIX, is_system_group
 from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
@@ -63,12 +64,17 @@ _Table = Mapping[str, Mapping[str, Mapping[int, int]]]
 class FleetProgress(Struct, frozen=True):
     """All groups that were read, sorted by name, and the failures, each reason once.
 
-    Rows are those of fetch_group_progress() without ages, rates and retention. `clusters` are by broker name.
+    Rows are those of fetch_group_progress() without ages, rates and retention, and those of topics that an online group
+    has left, but not its offsets there: brokers do not report these. `clusters` are by broker name. `names` are all
+    groups of the cluster, and `configured` those with a configuration on some broker; both are None if a broker did not
+    report its groups, or was not asked for them.
     """
 
     groups: tuple[GroupProgress, ...]
     failures: tuple[Failure, ...]
     clusters: Mapping[str, str]
+    names: frozenset[str] | None = None
+    configured: frozenset[str] | None = None
 
 
 class _Found(Struct, frozen=True):
@@ -78,6 +84,8 @@ class _Found(Struct, frozen=True):
     tables: Answers[str, _Table]
     names: tuple[str, ...]
     failures: tuple[Failure, ...]
+    known: frozenset[str] | None = None
+    configured: frozenset[str] | None = None
 
 
 async def require_groups(client: Client, groups: Sequence[str] = ()) -> None:
@@ -103,7 +111,7 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
         only_or_failed(answers)
     if topics:
         pick("Topic", topics, reader.seen_topics, unread_brokers(client, found.tables.failed))
-    read = {name: conclude(name, reading) for name, reading in answers.ok.items() if reading is not None}
+    read = {name: _concluded(name, reading) for name, reading in answers.ok.items() if reading is not None}
     return FleetProgress(
         groups=tuple(read.values()),
         failures=(
@@ -113,6 +121,8 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
             *slave_failures(client),
         ),
         clusters={name: broker.cluster for name, broker in found.brokers.items()},
+        names=found.known,
+        configured=found.configured,
     )
 
 
@@ -126,15 +136,24 @@ async def _find(client: Client, groups: Sequence[str]) -> _Found:
     failed = {**configs.failed, **tables.failed}
     if not configs.ok or not tables.ok:
         raise all_failed(failed.values())
-    known = {name for table in configs.ok.values() for name in table}
-    known |= {name for table in tables.ok.values() for name in table}
+    configured = {name for table in configs.ok.values() for name in table}
+    known = configured | {name for table in tables.ok.values() for name in table}
     names = {name for name in known if not is_system_group(name)}
     failures = tuple(Failure(name, "names of groups", error) for name, error in sorted(failed.items()))
     if groups:
         # A named group that does not exist, or is a system group, is handled when it is read.
         names |= {name for name in groups if not is_pattern(name)}
         names = set(pick("Group", groups, names, unread_brokers(client, failed)))
-    return _Found(brokers, tables, tuple(sorted(names)), failures)
+    found = _Found(brokers, tables, tuple(sorted(names)), failures)
+    if failed or await find_silent_servers(client):
+        return found
+    return replace(found, known=frozenset(known), configured=frozenset(configured))
+
+
+def _concluded(group: str, reading: GroupReading) -> GroupProgress:
+    progress = conclude(group, reading)
+    doubtful = reading.unreported - progress.left
+    return replace(progress, rows=tuple(row for row in progress.rows if row.mq.topic not in doubtful))
 
 
 class _Reader:
@@ -169,6 +188,8 @@ class _Reader:
             asked = {name: view.broker for name, view in reading.views.items()}
             await require_group(self._client, group, asked, reading.failed_brokers)
         known |= await with_retry_topics(self._client, group, known, reading.failures)
+        reading.unreported = self._stored_topics(group) - known
+        known |= reading.unreported
         self.seen_topics |= known
         reading.topics = frozenset(matching(topics, known) if topics else known)
         if topics and not reading.topics:
@@ -184,6 +205,11 @@ class _Reader:
         reading.hidden = find_hidden(self._client, reading)
         note_held(self._client, reading.orphans())
         return reading
+
+    def _stored_topics(self, group: str) -> frozenset[str]:
+        tables = self._found.tables.ok.values()
+        topics = {topic for table in tables for topic in table.get(group, {})}
+        return frozenset(topic for topic in topics if not topic.startswith(RETRY_PREFIX))
 
     async def _ask_group(self, name: str, group: str) -> BrokerView:
         broker = self._found.brokers[name]
@@ -247,7 +273,7 @@ class _Reader:
     async def _ask_topic(self, broker_name: str, topic: str) -> tuple[dict[MessageQueue, TopicOffset], int]:
         async def ask() -> tuple[dict[MessageQueue, TopicOffset], int]:
             answer = await self._client.ask_broker(self._found.brokers[broker_name], headers.get_topic_stats(topic))
-            return bodies.decode_topic_stats(answer.command.body), answer.at_ms
+            return bodies.decode_topic_stats(answer.command.version, answer.command.body), answer.at_ms
 
         return await self._client.once(("topic stats", broker_name, topic), ask)
 

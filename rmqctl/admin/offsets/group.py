@@ -196,7 +196,7 @@ async def _ask_places(client: Client, group: str, reading: GroupReading, topics:
         name, topic = place
         answer = await client.ask_broker(reading.views[name].broker, headers.get_topic_stats(topic))
         reading.bounds_ms[place] = answer.at_ms
-        return bodies.decode_topic_stats(answer.command.body)
+        return bodies.decode_topic_stats(answer.command.version, answer.command.body)
 
     async def ask_ages(place: tuple[str, str]) -> dict[MessageQueue, ConsumeTimeSpan]:
         name, topic = place

@@ -33,6 +33,8 @@ class GroupProgress(Struct, frozen=True):
     show. `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the unread
     messages in queues that no consumer can read, and `cut` are those with a stored offset; these queues have no rows.
     `hidden` is by topic why it may have queues without a row; the key "" means topics whose names are unknown.
+    `subscribed` are the topics that members subscribe to, and `left` those with rows that none of them subscribes to;
+    neither has a topic for which that is unknown.
     """
 
     group: str
@@ -49,6 +51,8 @@ class GroupProgress(Struct, frozen=True):
     unreadable: Mapping[MessageQueue, int] = {}
     cut: tuple[CutQueue, ...] = ()
     hidden: Mapping[str, Unknown] = {}
+    subscribed: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
 
     @property
     def member_count(self) -> int | None:
@@ -84,10 +88,11 @@ class GroupReading(Struct):
     """Everything that was read, by queue, broker name or client id. `stored` are offsets that were read separately.
 
     `bounds_ms` is by broker and topic when min and max offsets came; `failed_bounds` and `failed_ages` are why they and
-    message ages are missing;
-    `failed_stored` why stored offsets are. `silent_masters` are, by broker, why a slave answered. `cut` are queues with
-    a stored offset that no consumer can read; brokers in `closed_tables` do not allow this account to find them.
-    `unrouted` is by topic why its route could not be read. `hidden` is as in GroupProgress.
+    message ages are missing; `failed_stored` why stored offsets are. `silent_masters` are, by broker, why a slave
+    answered. `cut` are queues with a stored offset that no consumer can read; brokers in `closed_tables` do not allow
+    this account to find them.
+    `unrouted` is by topic why its route could not be read. `hidden` is as in GroupProgress. `unreported` are topics in
+    which offsets are stored, and that neither brokers nor members report for the group.
     """
 
     views: Mapping[str, BrokerView]
@@ -110,6 +115,7 @@ class GroupReading(Struct):
     closed_tables: set[str] = field(default_factory=set)
     proxies: Proxies = Proxies.ABSENT
     unrouted: dict[str, RmqctlError] = field(default_factory=dict)
+    unreported: frozenset[str] = frozenset()
     hidden: Mapping[str, Unknown] = field(default_factory=dict)
 
     def has_queues(self, topic: str, broker_name: str) -> bool:

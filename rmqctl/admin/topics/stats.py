@@ -12,6 +12,7 @@ from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
 
 
 class TopicStats(Struct, frozen=True):
@@ -23,14 +24,14 @@ class TopicStats(Struct, frozen=True):
 
 async def fetch_topic_stats(client: Client, broker: BrokerData, topic: str) -> TopicStats | None:
     """Return a broker's statistics of a topic's queues; None when it does not have the topic."""
-    body = await _ask(client, broker, topic)
-    return None if body is None else TopicStats(_queues(body), bodies.decode_topic_put_tps(body))
+    answer = await _ask(client, broker, topic)
+    return None if answer is None else TopicStats(_queues(answer), bodies.decode_topic_put_tps(answer.body))
 
 
 async def fetch_queue_offsets(client: Client, broker: BrokerData, topic: str) -> Mapping[int, TopicOffset]:
     """Return min and max by queue id; empty for a topic that was deleted and left its offsets behind."""
-    body = await _ask(client, broker, topic)
-    return {} if body is None else _queues(body)
+    answer = await _ask(client, broker, topic)
+    return {} if answer is None else _queues(answer)
 
 
 async def fetch_topic_groups(client: Client, broker: BrokerData, topic: str) -> tuple[str, ...]:
@@ -39,15 +40,15 @@ async def fetch_topic_groups(client: Client, broker: BrokerData, topic: str) -> 
     return bodies.decode_group_names(answer.command.body)
 
 
-async def _ask(client: Client, broker: BrokerData, topic: str) -> bytes | None:
-    """Return the body of the answer, None when the broker does not have the topic."""
+async def _ask(client: Client, broker: BrokerData, topic: str) -> Command | None:
+    """Return the answer, None when the broker does not have the topic."""
     try:
-        return (await client.ask_broker(broker, headers.get_topic_stats(topic))).command.body
+        return (await client.ask_broker(broker, headers.get_topic_stats(topic))).command
     except BrokerError as error:
         if error.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         raise
 
 
-def _queues(body: bytes) -> dict[int, TopicOffset]:
-    return {mq.queue_id: offsets for mq, offsets in bodies.decode_topic_stats(body).items()}
+def _queues(answer: Command) -> dict[int, TopicOffset]:
+    return {mq.queue_id: offsets for mq, offsets in bodies.decode_topic_stats(answer.version, answer.body).items()}

@@ -155,19 +155,21 @@ def command(
     )  # fmt: skip
     asks_cluster = any(job.asks_cluster(options) for job in chosen)
     invocation = Invocation(ctx, needs_cluster=asks_cluster)
-    options = _completed(invocation, options, asks_cluster=asks_cluster)
+    with_spark = needs_session(chosen, place)
+    options = _completed(invocation, options, asks_cluster=asks_cluster, has_screen=with_spark)
     _check_display(chosen, invocation.display)
     check_options(chosen, options, _FLAGS)
-    if needs_session(chosen, place):
+    if with_spark:
         require_spark(remote)
     if tables is not None:
         require_tables()
     check_cluster(chosen, options, place)
-    if asks_cluster:
+    if any(job.needs_spark and job.asks_cluster(options) for job in chosen):
         # Spark's tasks know only what they are given: brokers that they do not see are found here.
         invocation.display.findings.add(invocation.ask(lambda client: _find_missing(client, options.topics)))
     shown = _Shown(chosen, invocation.display)
-    with RunProgress(is_wanted=invocation.display.with_notes and not invocation.is_debugging) as progress:
+    has_progress = with_spark and invocation.display.with_notes and not invocation.is_debugging
+    with RunProgress(is_wanted=has_progress) as progress:
         for ran in run_jobs(chosen, options, place, is_quiet=not invocation.is_debugging, on_step=progress.show):
             progress.pause()
             shown.add(ran)
@@ -181,13 +183,18 @@ async def _find_missing(client: "Client", topics: Sequence[str]) -> list[Failure
     return [Failure(name, "messages and offsets", error) for name, error in missing.items()]
 
 
-def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool) -> Any:
+def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool, has_screen: bool) -> Any:
     """Return the options with full names, and with access to the cluster if a job asks it."""
+    from functools import partial
+
     from msgspec.structs import replace
 
+    access = replace(invocation.access(), timeout_s=invocation.timeout_s(_TIMEOUT_S)) if asks_cluster else None
+    waiting = "" if has_screen else "Querying the cluster"
     return replace(
         options,
-        access=replace(invocation.access(), timeout_s=invocation.timeout_s(_TIMEOUT_S)) if asks_cluster else None,
+        access=access,
+        ask=partial(invocation.ask, attempt_access=access, waiting=waiting) if asks_cluster else None,
         name_servers=known_name_servers(invocation),
         topics=tuple(invocation.full_name(name) for name in options.topics),
         groups=tuple(invocation.full_name(name) for name in options.groups),

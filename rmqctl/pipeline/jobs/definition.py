@@ -23,12 +23,14 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     """The options of a run, for all its jobs; None and () when not given. Job.takes lists those of one job.
 
     `tables` is the folder of tables: a path or URI that this machine and Spark reach. `since` and `until` are as the
-    user wrote them. `access` is set only when a job asks a cluster. `name_servers` are those that name the cluster
-    without a `cluster_label`. File paths (`html`, `recordings`) are on this machine.
+    user wrote them. `access` is set only when a job asks a cluster; `ask` runs a question with a client that knows what
+    this machine remembers of the cluster. `name_servers` are those that name the cluster without a `cluster_label`.
+    File paths (`html`, `recordings`) are on this machine.
     """
 
     now_ms: int
     access: Access | None = None
+    ask: Callable[[Callable[[Client], Awaitable[Any]]], Any] | None = None
     name_servers: str | None = None
     tables: str | None = None
     cluster_label: str | None = None

@@ -19,8 +19,12 @@ def any_of(column: str, texts: Sequence[str]) -> str:
 
 def between(column: str, since_ms: int, until_ms: int) -> str:
     """Return the condition that a time is from since_ms (inclusive) to until_ms (exclusive); `dt` is its day."""
-    days = f"dt >= '{day_of(since_ms)}' and dt <= '{day_of(until_ms - 1)}'"
-    return f"{days} and {column} >= {_time_at(since_ms)} and {column} < {_time_at(until_ms)}"
+    return f"{since(column, since_ms)} and dt <= '{day_of(until_ms - 1)}' and {column} < {_time_at(until_ms)}"
+
+
+def since(column: str, since_ms: int) -> str:
+    """Return the condition that a time is since_ms or later; `dt` is its day."""
+    return f"dt >= '{day_of(since_ms)}' and {column} >= {_time_at(since_ms)}"
 
 
 def _quoted(text: str) -> str:

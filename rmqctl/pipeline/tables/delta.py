@@ -13,7 +13,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -46,11 +46,13 @@ _UNSUPPORTED = "%*?[]{}"
 class TableChange(NamedTuple):
     """Rows to add: an Arrow table, or anything with an Arrow stream that can be read again after a conflict.
 
-    `replaces` is an SQL condition: all rows that it selects are replaced, and each new row satisfies it.
+    `replaces` is an SQL condition: all rows that it selects are replaced, and each new row satisfies it. `marks` are
+    numbers by name that this version has instead of earlier ones.
     """
 
     rows: Any
     replaces: str | None = None
+    marks: Mapping[str, int] = {}
 
 
 class TableFile(NamedTuple):
@@ -98,10 +100,24 @@ class TableVersion:
             and (file.last_ms is None or file.last_ms >= since_ms)
         ]
 
+    def rows(self, columns: Sequence[str], where: str | None = None) -> Iterator[tuple[Any, ...]]:
+        """Yield some columns of the rows that satisfy an SQL condition; None for a column that the table lacks."""
+        with explained("read", self.root):
+            known = {field.name for field in self._table.schema().fields}
+            for batch in self._table.scan([name for name in columns if name in known], where):
+                nothing = [None] * batch.num_rows
+                yield from zip(
+                    *(batch.column(name).to_pylist() if name in known else nothing for name in columns), strict=True
+                )
+
     def values(self, column: str, where: str | None = None) -> set[Any]:
         """Return the distinct values of a column in the rows that satisfy an SQL condition."""
+        return {value for (value,) in self.rows([column], where)}
+
+    def mark(self, name: str) -> int | None:
+        """Return the number of a mark that a change has left (see Table.change), None without one."""
         with explained("read", self.root):
-            return {value for batch in self._table.scan([column], where) for value in batch.column(column).to_pylist()}
+            return self._table.transaction_version(name)
 
 
 class Table:
@@ -206,11 +222,13 @@ class Table:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
         from deltalake.exceptions import CommitFailedError, DeltaError
 
-        marks = None
-        if writer is not None:
-            # Of two commits with the mark of one writer, the second fails. Its number has no meaning.
-            marks = CommitProperties(app_transactions=[Transaction(writer, time.time_ns())])
-        given: dict[str, Any] = {"writer_properties": _writing(), "commit_properties": marks}
+        # Of two commits with the mark of one writer, the second fails. Its number has no meaning.
+        marks = {**wanted.marks, **({} if writer is None else {writer: time.time_ns()})}
+        transactions = [Transaction(name, number) for name, number in marks.items()]
+        given: dict[str, Any] = {
+            "writer_properties": _writing(),
+            "commit_properties": CommitProperties(app_transactions=transactions),
+        }
         number = -1 if table is None else table.version()  # the commit moves the table on
         with explained("write", self.root):
             if table is None:

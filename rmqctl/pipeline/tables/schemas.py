@@ -19,8 +19,9 @@ SCHEMAS = {
     OFFSET_SNAPSHOTS: (
         "cluster_label string, run_id string, snapshot_ts timestamp, cluster string, consumer_group string,"
         " topic string, broker_name string, queue_id int, min_offset bigint, max_offset bigint,"
-        " consumer_offset bigint, lag_messages bigint, last_consume_ts timestamp, client_id string, is_held boolean,"
-        " is_none_stored boolean, dt string"
+        " consumer_offset bigint, lag_messages bigint, lag_state string, last_consume_ts timestamp, client_id string,"
+        " is_held boolean, is_none_stored boolean, is_subscribed boolean, is_configured boolean,"
+        " dt string"
     ),
     LAG_TREND: (
         "cluster_label string, window_s int, window_start timestamp, window_end timestamp, cluster string,"

@@ -298,3 +298,44 @@ def test_what_a_slave_lacks_and_what_no_consumer_can_read_is_told_as_of_one_grou
     assert fleet.unreadable == {MessageQueue("T", "broker-a", 5): 6}
     with pytest.raises(UnreachableError):
         _fleet(cluster, ["no-*"])
+
+
+_TELLS = running({A0: held(commit=20)}, subscriptions=[subscribed("T")])
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"one": _TELLS}, ({"OLD", "T"}, {"OLD"})),
+        # Who did not answer may subscribe to it.
+        ({"one": _TELLS, "two": refused(R.CONSUME_MSG_TIMEOUT, "timeout")}, ({"T"}, set())),
+        # An application that pulls needs no subscription.
+        ({"one": running(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")}, ({"T"}, set())),
+        ({"one": running(subscriptions=[subscribed("T"), subscribed("OLD")])}, ({"OLD", "T"}, set())),
+    ],
+)
+def test_a_topic_that_an_online_group_has_left(members: dict[str, Any], expected: tuple[set[str], set[str]]) -> None:
+    """Brokers do not report its offsets: they leave out topics that nobody subscribes to."""
+    a = BrokerState(
+        "broker-a",
+        topics={"T": [Queue(100)], "OLD": [Queue(50)]},
+        offsets={"busy": {"T": {0: 20}, "OLD": {0: 30}, "DELETED": {0: 1}}},
+        configured={"busy"},
+    )
+    a.groups = {"busy": Group(members, topics=("T",))}
+    (found,) = _fleet(Cluster(a)).groups
+    lags = {row.mq.topic: row.lag for row in found.rows if not row.mq.topic.startswith("%RETRY%")}
+    assert (lags.keys(), found.left) == expected
+    assert lags.get("OLD", 20) == 20
+
+
+def test_names_of_groups_are_complete_or_unknown() -> None:
+    cluster = _cluster()
+    fleet = _fleet(cluster)
+    assert fleet.configured == {"busy", "zero", "idle", "never", "lost", "popping", "silent"}
+    assert fleet.names == fleet.configured | {"left", "TOOLS_CONSUMER"}
+    # One named group is looked up alone.
+    assert _fleet(cluster, ["busy"]).names is None
+    cluster.servers["broker-b"].table[Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = SILENCE
+    fleet = _fleet(cluster)
+    assert (fleet.names, fleet.configured) == (None, None)

@@ -88,7 +88,7 @@ def test_each_job_is_whole(name: str) -> None:
 
 def test_each_option_is_some_job_s() -> None:
     taken = {option for job in load_jobs(JOBS) for option in job.takes}
-    assert set(JobOptions.__struct_fields__) - taken <= {"now_ms", "access", "name_servers", "limit"}
+    assert set(JobOptions.__struct_fields__) - taken <= {"now_ms", "access", "ask", "name_servers", "limit"}
     flags = import_module("rmqctl.cli.pipeline.run")._FLAGS
     assert set(flags) == taken - {"limit"}
 

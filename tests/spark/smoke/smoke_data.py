@@ -82,6 +82,16 @@ def leave(sandbox: ThreadedSandbox, group: str, topic: str, offsets: Mapping[str
         _with_peer(sandbox, broker_name, commit)
 
 
+def delete_group(sandbox: ThreadedSandbox, group: str, *, with_offsets: bool) -> None:
+    """Delete a group on both brokers."""
+
+    async def delete(peer: Peer) -> None:
+        await peer.ask_ok(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=group, cleanOffset=with_offsets)
+
+    for name in BROKERS:
+        _with_peer(sandbox, name, delete)
+
+
 def delete_before(sandbox: ThreadedSandbox, topic: str, first: Sent) -> None:
     """Let a queue begin at a message, as after its broker has deleted files."""
     sandbox.call(

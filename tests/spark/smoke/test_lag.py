@@ -13,13 +13,14 @@ from pyspark.sql import Row, SparkSession
 from rmqctl.client.access import Access
 from rmqctl.net.clock import SystemClock
 from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.fleet_whatif.job import JOB as FLEET_WHATIF
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
-from rmqctl.pipeline.tables.schemas import LAG_TREND
+from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, rows_of, snapshot_row, store_rows
-from tests.spark.smoke.smoke_data import create_topic, leave, put
+from tests.spark.smoke.smoke_data import create_topic, delete_before, delete_group, leave, put
 
 _Pairs = Sequence[tuple[int | None, int | None]]
 _UNMOVED = ((10, 20), (10, 20), (10, 30))
@@ -111,3 +112,83 @@ def test_snapshots_of_a_cluster_come_to_verdicts(
         ("SmokeLagFollows", "OK", 0, 0, 2),
     ]
     assert outcome.rows[0]["worstQueue"] == "SmokeLag@broker-a:0"
+
+
+def test_what_consumes_nothing_is_told_from_a_lag_of_0(
+    spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleted groups, with and without their offsets, and a queue whose unread messages were deleted."""
+    create_topic(sandbox, "SmokeGone", queue_count=1)
+    put(sandbox, "SmokeGone", "broker-a:0", ["m0", "m1", "m2"])
+    for name, offset in {"Read": 3, "Expired": 1, "Deleted": 3, "Kept": 2}.items():
+        leave(sandbox, f"SmokeGone{name}", "SmokeGone", {"broker-a:0": offset})
+    options = {"access": Access(name_servers=sandbox.addr, timeout_s=60), "groups": ("SmokeGone*",)}
+
+    def take(number: int) -> list[dict[str, Any]]:
+        at_ms = START_MS + number * MINUTE_MS
+        monkeypatch.setattr(SystemClock, "now_ms", lambda _: at_ms)
+        outcome = SNAPSHOT.run(spark, JobOptions(now_ms=at_ms, tables=str(tmp_path), **options))
+        return [dict(row) for row in outcome.rows if row["state"] == "GONE"]
+
+    assert take(0) == []
+    (last,) = put(sandbox, "SmokeGone", "broker-a:0", ["m3"])
+    leave(sandbox, "SmokeGoneRead", "SmokeGone", {"broker-a:0": 4})
+    delete_before(sandbox, "SmokeGone", last)
+    sandbox.call(lambda inner: inner.brokers["broker-a"].store.queue("SmokeGone", 0).drop_before(2**62))
+    delete_group(sandbox, "SmokeGoneDeleted", with_offsets=True)
+    delete_group(sandbox, "SmokeGoneKept", with_offsets=False)
+    assert [row["group"] for row in take(1)] == ["SmokeGoneDeleted"]
+    # It is told once.
+    assert take(2) == []
+    assert take(3) == []
+
+    rows = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS).where(f"snapshot_ts >= timestamp_millis({START_MS + MINUTE_MS})")
+    assert {
+        (row.consumer_group, row.lag_messages, row.lag_state, row.is_configured)
+        for row in rows.where("broker_name is null or broker_name = 'broker-a'").collect()
+    } == {
+        ("SmokeGoneRead", 0, "CAUGHT_UP", True),
+        ("SmokeGoneExpired", 0, "EXPIRED", True),
+        ("SmokeGoneKept", 0, "EXPIRED", False),
+        ("SmokeGoneDeleted", None, "GROUP_GONE", None),
+    }
+    outcome = JOB.run(spark, JobOptions(now_ms=START_MS, tables=str(tmp_path), window="10m"))
+    assert {(row["group"], row["health"], row["cause"], row["lag"], row["lost"]) for row in outcome.rows} == {
+        ("SmokeGoneRead", "OK", "CAUGHT_UP", 0, 0),
+        ("SmokeGoneExpired", "STOP", "NOBODY_COMMITS", 0, 3),
+        ("SmokeGoneKept", "GONE", "NOT_CONFIGURED", None, 0),
+        ("SmokeGoneDeleted", "GONE", "GROUP_GONE", None, 0),
+    }
+    assert outcome.shows == {"lost"}
+    assert {row.status for row in _trend(spark, tmp_path).values() if row.consumer_group == "SmokeGoneKept"} == {"GONE"}
+    tried = FLEET_WHATIF.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path), strategies=("circle",)))
+    assert tried.facts["groupCount"] == 2
+
+
+def test_topics_that_a_group_has_left_are_not_part_of_its_lag(spark: SparkSession, tmp_path: Path) -> None:
+    left = {"topic": "Old", "is_subscribed": False}
+    samples = [
+        snapshot_row(group, Observation(START_MS + at * MINUTE_MS, offset, 10 + at, is_held=offset > 5), **other)
+        for at in range(4)
+        for group, offset, other in (("G", 10 + at, {"is_subscribed": True}), ("G", 5, left), ("All", 5, left))
+    ]
+    gone = {"broker_name": None, "queue_id": None, "lag_messages": None}
+    samples += [
+        # It was there, and is gone since the last snapshot; and one that came back.
+        snapshot_row("G", Observation(START_MS, 1, 9), topic="Dropped"),
+        snapshot_row(
+            "G", Observation(START_MS + MINUTE_MS, None, None), topic="Dropped", lag_state="TOPIC_GONE", **gone
+        ),
+        snapshot_row(
+            "G", Observation(START_MS - MINUTE_MS, None, None), topic="Orders", lag_state="TOPIC_GONE", **gone
+        ),
+    ]
+    store_rows(tmp_path, samples)
+    outcome = JOB.run(spark, JobOptions(now_ms=START_MS, tables=str(tmp_path), window="10m"))
+    found = {row["group"]: row for row in outcome.rows}
+    assert {
+        name: (row["health"], row["lag"], row["queueCount"], row["leftTopics"], row["goneTopics"])
+        for name, row in found.items()
+    } == {"G": ("OK", 0, 1, ["Old"], ["Dropped"]), "All": ("LEFT", None, 0, ["Old"], [])}
+    assert outcome.shows == {"leftTopics", "goneTopics"}
+    assert outcome.facts["groupCounts"]["LEFT"] == 1

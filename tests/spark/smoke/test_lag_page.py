@@ -22,7 +22,8 @@ EVIL = '</title><script>alert("1")</script>&\'$x'
 def _row(group: str, health: str = "STALL", **other: Any) -> dict[str, Any]:
     return {
         "clusterLabel": "L", "cluster": "c1", "group": group, "health": health, "queueCount": 2, "counts": {},
-        "lag": 1234, "lagAtLeast": 1234, "unknownCount": 0, "lagAtStart": 7, "slopeMsgsPerS": -0.5,
+        "lag": 1234, "lagAtLeast": 1234, "lost": 0, "unknownCount": 0,
+        "leftTopics": [], "goneTopics": [], "lagAtStart": 7, "slopeMsgsPerS": -0.5,
         "produceMsgsPerS": 1.0, "consumeMsgsPerS": 1.5,
         "etaS": 90.0, "etaMs": 90_000, "worstQueue": f"{group}@b:1", "cause": "STANDS_STILL", "reason": "it stands",
         "stuckCount": 1, "lagSkew": 1.5, "memberLagSkew": 2.0, "memberConsumeSkew": None, "ownerChangeCount": 3,

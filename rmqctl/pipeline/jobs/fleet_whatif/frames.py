@@ -31,7 +31,7 @@ _MADE = columns_of(ALLOC_WHATIF) | {"snapshot_ts": "bigint"}
 def latest_snapshots(snapshots: DataFrame, since_ms: int, until_ms: int | None) -> DataFrame:
     """Return the last snapshot of each group in a time range (inclusive, by its last answer), with the columns LATEST.
 
-    The cluster is the first of its queues.
+    The cluster is the first of its queues. Groups that are gone are left out.
 
     A broker's cluster can be unknown in one snapshot, and a group can have queues in several clusters. It is still one
     group.
@@ -39,12 +39,18 @@ def latest_snapshots(snapshots: DataFrame, since_ms: int, until_ms: int | None) 
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     at_us = F.unix_micros("snapshot_ts")
-    taken = snapshots.groupBy("cluster_label", "consumer_group", "run_id").agg(
-        F.min("cluster").alias("cluster"), F.max(at_us).alias("snapshot_us"), F.min(at_us).alias("first_us")
+    is_group_gone = F.col("broker_name").isNull() & F.col("topic").isNull()
+    gone = snapshots.where(is_group_gone).groupBy("cluster_label", "consumer_group").agg(F.max(at_us).alias("gone_us"))
+    taken = (
+        snapshots.where("broker_name is not null")
+        .groupBy("cluster_label", "consumer_group", "run_id")
+        .agg(F.min("cluster").alias("cluster"), F.max(at_us).alias("snapshot_us"), F.min(at_us).alias("first_us"))
     )
     taken = taken.where(F.col("snapshot_us") >= since_ms * 1000)
     if until_ms is not None:
         taken = taken.where(F.col("snapshot_us") <= until_ms * 1000)
+    taken = taken.join(gone, ["cluster_label", "consumer_group"], "left")
+    taken = taken.where("gone_us is null or gone_us < snapshot_us")
     last = F.max(F.struct("snapshot_us", "run_id", "first_us")).alias("last")
     found = taken.groupBy("cluster_label", "cluster", "consumer_group").agg(last)
     return found.select(
@@ -53,11 +59,15 @@ def latest_snapshots(snapshots: DataFrame, since_ms: int, until_ms: int | None) 
 
 
 def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
-    """Return the rows of chosen snapshots (columns LATEST), with the clusters and times given there."""
+    """Return the rows of chosen snapshots (columns LATEST), with the clusters and times given there.
+
+    Queues that a group does not consume any more are left out.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     key = ["cluster_label", "consumer_group", "run_id"]
-    rows = snapshots.drop("cluster", "snapshot_ts", "dt")
+    is_consumed = F.coalesce("is_subscribed", F.lit(True)) & F.coalesce("is_configured", F.lit(True))
+    rows = snapshots.where(is_consumed).where("broker_name is not null").drop("cluster", "snapshot_ts", "dt")
     day = day_column(F.floor(F.col("snapshot_us") / F.lit(1000)))
     return rows.join(F.broadcast(chosen.select("cluster", "snapshot_us", *key)), key).select(
         "*", F.timestamp_micros("snapshot_us").alias("snapshot_ts"), day

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqctl.pipeline.tables.frames import day_column
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import LAG_TREND, columns_of
 
+from .groups import GoneTopic
+from .standing import Standing
+
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from .queue_windows import Windows
 
@@ -34,16 +37,52 @@ def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFra
     return rows.where(F.col("dt").between(day_of(since_ms), day_of(until_ms - 1)))
 
 
+def of_queues(snapshots: DataFrame) -> DataFrame:
+    """Return the rows of queues: others say that a group or a topic is gone."""
+    return snapshots.where("broker_name is not null")
+
+
+def find_gone(snapshots: DataFrame) -> list[GoneTopic]:
+    """Return the groups and topics that are gone at the end of these rows."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    at_ms = F.unix_millis(F.max("snapshot_ts")).alias("at_ms")
+    key = ("cluster_label", "consumer_group", "topic")
+    found = snapshots.where("broker_name is null").groupBy(*key).agg(at_ms).collect()
+    if not found:
+        return []
+    groups = {row.consumer_group for row in found}
+    of_groups = of_queues(snapshots).where(F.col("consumer_group").isin(*groups))
+    cluster = F.max_by("cluster", "snapshot_ts").alias("cluster")
+    seen = {tuple(row[:3]): row for row in of_groups.groupBy(*key).agg(at_ms, cluster).collect()}
+    return list(_still_gone(found, seen))
+
+
+def _still_gone(found: Sequence[Row], seen: Mapping[tuple[Any, ...], Row]) -> Iterator[GoneTopic]:
+    for label, group, topic, at_ms in found:
+        last = [row for key, row in seen.items() if key[:2] == (label, group) and topic in (None, key[2])]
+        newest = max(last, key=lambda row: row.at_ms, default=None)
+        if newest is None or newest.at_ms < at_ms:
+            clusters = (None, None) if newest is None else (newest.cluster, newest.at_ms)
+            yield GoneTopic(label, clusters[0], group, topic, clusters[1], at_ms)
+
+
 def sample_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
     """Select the columns of offset_snapshots that queue_samples reads, and more columns."""
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     from .queue_samples import BETWEEN_NAMES, NAMES
 
+    standing = (
+        F.when(~F.col("is_configured"), Standing.GONE.value)
+        .when(~F.col("is_subscribed"), Standing.LEFT.value)
+        .otherwise(Standing.CONSUMES.value)
+    )
     names = F.concat_ws(BETWEEN_NAMES, *(F.coalesce(name, F.lit("")) for name in NAMES)).alias("names")
     return snapshots.select(
         names, "queue_id", F.unix_millis("snapshot_ts").alias("at_ms"), "consumer_offset", "max_offset", "min_offset",
         "lag_messages", F.unix_millis("last_consume_ts").alias("last_ms"), "is_held", "is_none_stored",
+        standing.alias("standing"),
         *more,
     )  # fmt: skip
 

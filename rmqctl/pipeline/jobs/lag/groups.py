@@ -5,35 +5,62 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import convert
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, QueueVerdict, find_stuck, judge, judge_group
-from rmqctl.text.times import time_fields
+from rmqctl.text.times import iso_time, time_fields
+from rmqctl.text.words import counted
+
+from .standing import Standing
 
 # A row of queue_windows.MADE.
 Row = Mapping[str, Any]
+# All words for the health of a group, worst first: the last two are of groups that consume nothing.
+WORDS = (*map(str, WORST_FIRST), "LEFT", "GONE")
 
 
-def group_rows(queues: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one row per group, worst first, from one row per queue in one window.
+class GoneTopic(NamedTuple):
+    """A group, or a topic of it (None for all), that is gone since the last row of a snapshot that has it.
 
-    Numbers of messages are null when that of one queue is unknown; `lagAtLeast` is the sum of the known ones. `etaS` is
-    the longest of the queues in seconds, null when one does not catch up. A skew is the maximum divided by the mean; 1
-    is even. Members are the clients that hold a queue in the last sample; snapshots do not record others.
+    `last_ms` is the time of that row, None if it is older than what was read; `at_ms` is when it was found gone.
     """
+
+    label: str
+    cluster: str | None
+    group: str
+    topic: str | None
+    last_ms: int | None
+    at_ms: int
+
+
+def group_rows(queues: Iterable[Row], gone: Sequence[GoneTopic] = ()) -> list[dict[str, Any]]:
+    """Return one row per group, worst first, from one row per queue in one window, and from what is gone.
+
+    A topic that the group does not consume any more is not part of its numbers. Numbers of messages are null when that
+    of one queue is unknown; `lagAtLeast` is the sum of the known ones. `etaS` is the longest of the queues in seconds,
+    null when one does not catch up. A skew is the maximum divided by the mean; 1 is even. Members are the clients that
+    hold a queue in the last sample; snapshots do not record others.
+    """
+    is_gone = {(each.label, each.group, each.topic) for each in gone}
     of_group: defaultdict[tuple[str, str | None, str], list[Row]] = defaultdict(list)
     for row in _with_clusters(queues):
-        of_group[row["cluster_label"], row["cluster"], row["consumer_group"]].append(row)
-    rows = [_group_row(*names, found) for names, found in of_group.items()]
+        key = row["cluster_label"], row["consumer_group"]
+        if (*key, None) not in is_gone and (*key, row["topic"]) not in is_gone:
+            of_group[row["cluster_label"], row["cluster"], row["consumer_group"]].append(row)
+    rows = [
+        {**_group_row(*names, found), "goneTopics": _topics_gone(names[0], names[2], gone)}
+        for names, found in of_group.items()
+    ]
+    rows += [_gone_row(each) for each in gone if each.topic is None]
     return sorted(rows, key=_rank)
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the sort key: health, then stuck queues, then lag."""
-    health = WORST_FIRST.index(Health(row["health"]))
+    health = WORDS.index(row["health"])
     return health, -row["stuckCount"], -row["lagAtLeast"], row["group"], row["clusterLabel"], row["cluster"] or ""
 
 
@@ -52,7 +79,60 @@ def _with_clusters(queues: Iterable[Row]) -> list[Row]:
     ]
 
 
-def _group_row(label: str, cluster: str | None, group: str, queues: Sequence[Row]) -> dict[str, Any]:
+def _topics_gone(label: str, group: str, gone: Iterable[GoneTopic]) -> list[str]:
+    return sorted(each.topic for each in gone if (each.label, each.group) == (label, group) and each.topic is not None)
+
+
+def _gone_row(gone: GoneTopic) -> dict[str, Any]:
+    since = "" if gone.last_ms is None else f" between {iso_time(gone.last_ms)} and {iso_time(gone.at_ms)}"
+    reason = f"the group was deleted with its offsets{since or f' before {iso_time(gone.at_ms)}'}"
+    return _unjudged_row(gone.label, gone.cluster, gone.group, ("GONE", "GROUP_GONE", reason))
+
+
+def _unjudged_row(label: str, cluster: str | None, group: str, verdict: tuple[str, str, str]) -> dict[str, Any]:
+    """Return the row of a group that consumes nothing: it has no lag, which is not the same as a lag of 0."""
+    health, cause, reason = verdict
+    unknown = (
+        "lag", "lagAtStart", "slopeMsgsPerS", "produceMsgsPerS", "consumeMsgsPerS", "etaS", "etaMs", "worstQueue",
+        "lagSkew", "memberLagSkew", "memberConsumeSkew",
+    )  # fmt: skip
+    counts = (
+        "queueCount",
+        "lagAtLeast",
+        "lost",
+        "unknownCount",
+        "stuckCount",
+        "ownerChangeCount",
+        "clientCount",
+    )
+    lists = ("stuckQueues", "topics", "members", "leftTopics", "goneTopics")
+    return {
+        "clusterLabel": label,
+        "cluster": cluster,
+        "group": group,
+        "health": health,
+        "cause": cause,
+        "reason": reason,
+        "counts": {str(each): 0 for each in WORST_FIRST},
+        **dict.fromkeys(unknown),
+        **dict.fromkeys(counts, 0),
+        **{name: [] for name in lists},
+    }
+
+
+def _group_row(label: str, cluster: str | None, group: str, found: Sequence[Row]) -> dict[str, Any]:
+    queues = [row for row in found if row["standing"] == Standing.CONSUMES]
+    left = sorted({row["topic"] for row in found if row["standing"] == Standing.LEFT})
+    if not queues:
+        behind = counted(sum(row["behind_last"] or 0 for row in found), "message")
+        reason = f"no member subscribes to its topics any more; its offsets are {behind} behind"
+        last = max(found, key=lambda row: row["standing"])
+        if last["standing"] == Standing.GONE:
+            reason = f"no broker has its configuration; its offsets are left, {behind} behind"
+        return {
+            **_unjudged_row(label, cluster, group, (last["status"], last["cause"], reason)),
+            "leftTopics": left,
+        }
     by_queue = {queue_of(row): row for row in queues}
     verdict = judge_group(
         {mq: QueueVerdict(Health(row["status"]), Cause(row["cause"]), "") for mq, row in by_queue.items()}
@@ -70,6 +150,7 @@ def _group_row(label: str, cluster: str | None, group: str, queues: Sequence[Row
         "counts": {str(health): count for health, count in verdict.counts.items()},
         "lag": _sum(lag),
         "lagAtLeast": sum(each for each in lag if each is not None),
+        "lost": sum(map(_lost, queues)),
         "unknownCount": lag.count(None),
         "lagAtStart": _sum(row["lag_first"] for row in queues),
         "slopeMsgsPerS": _sum(map(_slope, queues)),
@@ -88,7 +169,14 @@ def _group_row(label: str, cluster: str | None, group: str, queues: Sequence[Row
         "clientCount": len({client_id for row in queues for client_id in row["client_ids"]}),
         "topics": topics,
         "members": members,
+        "leftTopics": left,
     }
+
+
+def _lost(row: Row) -> int:
+    """Return how many unread messages of a queue were deleted: they are behind, and not part of the lag."""
+    lag, behind = row["lag_last"], row["behind_last"]
+    return 0 if lag is None or behind is None else max(0, behind - lag)
 
 
 def queue_of(row: Row) -> MessageQueue:
@@ -181,8 +269,8 @@ def _members(queues: Iterable[Row]) -> list[dict[str, Any]]:
 
 def count_health(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the number of groups of each health, worst first, including 0."""
-    counted = Counter(row["health"] for row in rows)
-    return {str(health): counted[health] for health in WORST_FIRST}
+    counts = Counter(row["health"] for row in rows)
+    return {health: counts[health] for health in WORDS}
 
 
 def group_series(trend: Iterable[Row]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
-from .facts import TaskDivision, share_out, taken_between, trend_rows, window_facts
+from .facts import TaskDivision, find_gone, of_queues, share_out, taken_between, trend_rows, window_facts
 from .groups import count_health, group_rows, group_series
 
 if TYPE_CHECKING:
@@ -132,13 +132,14 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
         found = read_between(spark, version, since_ms, until_ms)
         return of_label(taken_between(found, since_ms, until_ms), options.cluster_label)
 
-    rows = taken(span.since_ms, span.until_ms)
+    every_row = taken(span.since_ms, span.until_ms)
+    rows = of_queues(every_row)
     seen = _seen(rows)
     if seen.oldest_ms is None:
         between = f"between {iso_time(span.since_ms)} and {iso_time(span.until_ms)}"
         return JobResult(row_count=0, notes=(f"There are no snapshots {between}.",))
     span = span.begun_with(seen.oldest_ms, length_ms)
-    chosen = _chosen(rows, options)
+    chosen = _chosen(every_row, options)
     core_count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     unit_ms, looked_at_ms = max(length_ms, HOUR_MS), span.until_ms - span.since_ms
     tasks = share_out(seen.row_count, unit_ms, looked_at_ms // unit_ms, core_count)
@@ -147,7 +148,11 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     last_window = Windows(length_ms, span.end_ms % length_ms, span.now_ms)
 
     rows = chosen(rows)
-    last = chosen(taken(span.end_ms - length_ms, span.end_ms))
+    # A group that is gone has no topic: it counts for a topic that an earlier row has.
+    gone = [
+        each for each in find_gone(chosen(every_row, or_none=True)) if not options.topics or each.last_ms is not None
+    ]
+    last = chosen(of_queues(taken(span.end_ms - length_ms, span.end_ms)))
     last_facts = window_facts(last, last_window, last_tasks).toArrow()
     written = []
     # The report is made here while Spark writes the table.
@@ -156,7 +161,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
         if not (options.groups or options.topics):
             writing = background.submit(_write, trend_rows(rows, all_windows, tasks), options, span, length_ms)
         queues = last_facts.to_pylist()
-        groups = group_rows(queues)
+        groups = group_rows(queues, gone)
         facts = _facts(span, seen, newest_ms, length_ms, groups)
         if writing is not None:
             written.append(writing.result())
@@ -170,8 +175,17 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
         facts=facts,
         written=tuple(written),
         notes=tuple(_notes(options, most_count, len(groups) - limit)),
-        shows=frozenset() if len(facts["clusterLabels"]) < 2 else frozenset({"clusterLabel"}),
+        shows=frozenset(_shown_columns(groups, facts)),
     )
+
+
+def _shown_columns(groups: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the wide columns that tell these groups apart, or what their lag does not have."""
+    if len(facts["clusterLabels"]) > 1:
+        yield "clusterLabel"
+    for key in ("lost", "leftTopics", "goneTopics"):
+        if any(row[key] for row in groups):
+            yield key
 
 
 @contextmanager
@@ -226,19 +240,23 @@ def _seen(rows: DataFrame) -> SampleExtent:
     return SampleExtent(found[0] or 0, found[1], found[2])
 
 
-def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataFrame]:
-    """Return a function that keeps the rows of the selected groups and topics. Raises NotFoundError."""
+def _chosen(rows: DataFrame, options: JobOptions) -> Callable[..., DataFrame]:
+    """Return a function that keeps the rows of the selected groups and topics. Raises NotFoundError.
+
+    With `or_none`, also rows without such a name: that a whole group is gone.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     wanted = {}
     for kind, column, patterns in (("Group", "consumer_group", options.groups), ("Topic", "topic", options.topics)):
         if patterns:
-            names = [row[0] for row in rows.select(column).distinct().collect()]
+            names = [row[0] for row in rows.select(column).distinct().collect() if row[0] is not None]
             wanted[column] = require_matching(kind, patterns, names)
 
-    def choose(frame: DataFrame) -> DataFrame:
+    def choose(frame: DataFrame, *, or_none: bool = False) -> DataFrame:
         for column, names in wanted.items():
-            frame = frame.where(F.col(column).isin(*names))
+            is_named = F.col(column).isin(*names)
+            frame = frame.where(is_named | F.col(column).isNull() if or_none else is_named)
         return frame
 
     return choose
@@ -332,6 +350,7 @@ JOB = Job(
         ReportField("queueCount", "QUEUES", ValueKind.NUMBER, gives_way=True),
         ReportField("lag", "LAG", ValueKind.NUMBER),
         ReportField("lagAtStart", "LAG BEFORE", ValueKind.NUMBER, is_wide=True),
+        ReportField("lost", "LOST", ValueKind.NUMBER, is_wide=True),
         ReportField("slopeMsgsPerS", "LAG/S", ValueKind.NUMBER),
         ReportField("produceMsgsPerS", "IN/S", ValueKind.NUMBER, is_wide=True),
         ReportField("consumeMsgsPerS", "OUT/S", ValueKind.NUMBER, is_wide=True),
@@ -342,6 +361,8 @@ JOB = Job(
         ReportField("clientCount", "CLIENTS", ValueKind.NUMBER, is_wide=True),
         ReportField("ownerChangeCount", "OWNER CHANGES", ValueKind.NUMBER, gives_way=True),
         ReportField("worstQueue", "WORST QUEUE"),
+        ReportField("leftTopics", "LEFT TOPICS", is_wide=True),
+        ReportField("goneTopics", "GONE TOPICS", is_wide=True),
         ReportField("reason", "WHY", is_sentence=True),
     ),
 )

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 # Names that are joined into one string, because strings are most of the cost of a row. The last may have any character.
 NAMES = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "client_id")
 BETWEEN_NAMES = "\0"
-_NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms")
+_NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms", "standing")
 _FLAGS = ("is_held", "is_none_stored")
 # The input columns of samples, and their types for Spark. `names` are NAMES joined, with null as an empty string.
+# `standing` is a number of Standing (standing.py).
 TAKEN = (
     "names string, queue_id int, at_ms bigint, consumer_offset bigint, max_offset bigint, min_offset bigint,"
-    " lag_messages bigint, last_ms bigint, is_held boolean, is_none_stored boolean"
+    " lag_messages bigint, last_ms bigint, is_held boolean, is_none_stored boolean, standing int"
 )
 _NONE = np.iinfo(np.int64).min
 
@@ -62,6 +63,7 @@ class QueueSamples(NamedTuple):
     last_ms: NumberColumn
     held: NumberColumn
     is_none_stored: Bools
+    standing: Ints
     client: Ints
 
     def take(self, rows: Ints | Bools) -> QueueSamples:
@@ -196,6 +198,7 @@ def samples_of(table: pa.Table, names: NameColumn) -> QueueSamples:
         last_ms=numbers["last_ms"],
         held=numbers["is_held"],
         is_none_stored=is_none_stored,
+        standing=numbers["standing"].values,
         client=names.client,
     )
 

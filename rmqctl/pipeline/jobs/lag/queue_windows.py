@@ -31,6 +31,7 @@ from .queue_samples import (
     samples_of,
     texts,
 )
+from .standing import Standing
 
 if TYPE_CHECKING:
     from .queue_samples import Bools, Floats, Ints
@@ -46,7 +47,7 @@ MADE = (
     " is_beyond_max boolean, is_none_stored boolean, has_max_gone_back boolean,"
     " lag_first bigint, lag_last bigint, lag_max bigint, lag_avg double,"
     " slope_msgs_per_s double, produce_rate double, consume_rate double, eta_s double, growth_per_minute bigint,"
-    " status string, cause string, burrow_rule int, is_stuck boolean,"
+    " status string, cause string, burrow_rule int, is_stuck boolean, standing int,"
     " client_id string, client_ids array<string>, owner_change_count bigint"
 )
 # Burrow's rules by number, in its own order: judge() applies the second before the first. None of them is UNKNOWN.
@@ -58,6 +59,11 @@ _RULES = {
     Cause.LAG_GROWS: 5,
     Cause.LAG_STEADY: 5,
     Cause.LAG_FALLS: 5,
+}
+# The status and the cause of a queue that its group does not consume, by Standing.
+UNCONSUMED = {
+    Standing.LEFT: ("LEFT", "NOT_SUBSCRIBED"),
+    Standing.GONE: ("GONE", "NOT_CONFIGURED"),
 }
 _DEFAULTS = HealthSettings()
 _BATCH_ROWS = 50_000
@@ -109,6 +115,7 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
     samples, stretches, has_max_gone_back = of_one_log(samples, stretches)
     facts = _queue_facts(samples, stretches, until_ms)
     facts["has_max_gone_back"] = has_max_gone_back
+    standing = samples.standing[stretches.ends]
     columns = {
         "window_start_ms": starts_ms,
         "window_end_ms": starts_ms + windows.length_ms,
@@ -117,7 +124,8 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
         **_lag(samples, stretches),
         **_trend(samples, stretches),
         "growth_per_minute": growth_per_minute(facts),
-        **_verdicts(facts),
+        **_verdicts(facts, standing),
+        "standing": standing.astype(np.int32),
         **owners,
     }
     return pa.table({name: _arrow(columns[name]) for name in names})
@@ -263,30 +271,35 @@ class _Line:
 # Verdicts
 
 
-def _verdicts(facts: dict[str, Any], settings: HealthSettings = _DEFAULTS) -> dict[str, Any]:
-    """Return the results of judge() and find_stuck() for each row.
+def _verdicts(facts: dict[str, Any], standing: Ints, settings: HealthSettings = _DEFAULTS) -> dict[str, Any]:
+    """Return the results of judge() and find_stuck() for each row, or why the group does not consume the queue.
 
     Both depend on a few yes-or-no questions. Rows with the same answers have the same results, so one row of each kind
     is judged: millions of rows have a few dozen kinds. growth_causes() answers the questions about the lag's growth.
     """
     answers = _answers(facts, settings)
-    kinds = np.zeros(len(answers[0]), np.int64)
+    kinds = standing.astype(np.int64)
     for answer in answers:
         kinds = kinds * 2 + answer
     _, examples, kind = np.unique(kinds, return_index=True, return_inverse=True)
     judged = _facts_of_rows(facts, examples)
     verdicts = [judge(each, settings) for each in judged]
-    rules = [_RULES.get(verdict.cause) for verdict in verdicts]
-    is_stuck = np.array([find_stuck(each, settings) is not None for each in judged])
+    found = [
+        (str(verdict.health), str(verdict.cause), _RULES.get(verdict.cause), find_stuck(each, settings) is not None)
+        if (unconsumed := UNCONSUMED.get(Standing(standing[at]))) is None
+        else (*unconsumed, None, False)
+        for at, each, verdict in zip(examples, judged, verdicts, strict=True)
+    ]
+    healths, causes, rules, stuck = zip(*found, strict=True)
 
     def each(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         return pa.array(values, type_).take(pa.array(kind))
 
     return {
-        "status": each([str(verdict.health) for verdict in verdicts], pa.string()),
-        "cause": each([str(verdict.cause) for verdict in verdicts], pa.string()),
+        "status": each(healths, pa.string()),
+        "cause": each(causes, pa.string()),
         "burrow_rule": each(rules, pa.int32()),
-        "is_stuck": is_stuck[kind],
+        "is_stuck": np.array(stuck)[kind],
     }
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rmqctl.admin.offsets.fleet import FleetProgress, fetch_fleet_progress, require_groups
+from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
@@ -23,14 +24,17 @@ from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.rules.file_claims import require_fit
 from rmqctl.text.times import time_fields
 from rmqctl.text.wildcards import matching
-from rmqctl.text.words import counted
+from rmqctl.text.words import counted, listed
 
+from .gone import GroupTopic, find_gone, is_whole, seen_before, whole_mark
 from .rows import (
     SnapshotRun,
     arrow_rows,
     check_run_id,
     default_run_id,
     find_runs,
+    gone_row,
+    gone_summary,
     most_behind,
     progress_rows,
     sample_rows,
@@ -85,14 +89,22 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
     # Not the start of the command: it may have waited for Spark, or for the jobs before this one.
     begun_ms = SystemClock().now_ms()
     at = SnapshotRun(options.run_id or default_run_id(begun_ms), begun_ms)
+    before = seen_before(table.version(), label, begun_ms)
     fleet = _ask(access, options)
-    times_ms = [row.at_ms for group in fleet.groups for row in group.rows if row.at_ms is not None]
-    rows = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet.clusters)]
-    was_there = bool(rows) and _write(table, rows, label, at, overwrite=options.overwrite)
+    gone = find_gone(before, fleet, options.groups, options.topics)
+    queues = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet)]
+    rows = [*queues, *(gone_row(each, at, label) for each in gone)]
+    is_all = is_whole(fleet) and not options.groups and not options.topics
+    marks = {whole_mark(label): begun_ms} if is_all else {}
+    was_there = bool(rows) and _write(table, rows, label, at, overwrite=options.overwrite, marks=marks)
     if was_there and options.run_id is not None and not options.overwrite:
         return _there_already(label, at.run_id)
-    notes = () if rows else ("No group has offsets or a subscription, so nothing was written or replaced.",)
-    sums = [summary_row(each.group, each.state.value, each.rows, each.hidden_anywhere) for each in fleet.groups]
+    notes = [*_gone_notes(gone), *_left_notes(fleet)]
+    if not rows:
+        notes.append("No group has offsets or a subscription, so nothing was written or replaced.")
+    sums = [_summary(each, gone) for each in fleet.groups]
+    sums += [gone_summary(each.group) for each in gone if each.topic is None]
+    times_ms = [row.at_ms for group in fleet.groups for row in group.rows if row.at_ms is not None]
     return JobResult(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
@@ -103,13 +115,49 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
             "isReplaced": was_there and options.overwrite,
             **time_fields("firstAnswerTimestamp", min(times_ms, default=None)),
             **time_fields("lastAnswerTimestamp", max(times_ms, default=None)),
-            "groupCount": len(sums),
-            "queueCount": len(rows),
+            "groupCount": len(fleet.groups),
+            "queueCount": len(queues),
+            "goneGroups": [each.group for each in gone if each.topic is None],
+            "isWhole": is_all,
         },
         written=(WrittenTable(table.root, len(rows)),) if rows else (),
-        notes=notes,
+        notes=tuple(notes),
         failures=fleet.failures,
     )
+
+
+def _summary(progress: GroupProgress, gone: Sequence[GroupTopic]) -> dict[str, Any]:
+    """Return a group's row of the result; the lag is that of the topics that it consumes."""
+    consumed = [row for row in progress.rows if row.mq.topic not in progress.left]
+    return {
+        **summary_row(progress.group, progress.state.value, consumed, progress.hidden_anywhere),
+        "leftTopics": sorted(progress.left),
+        "goneTopics": [each.topic for each in gone if each.group == progress.group and each.topic is not None],
+    }
+
+
+def _gone_notes(gone: Sequence[GroupTopic]) -> list[str]:
+    groups = [each.group for each in gone if each.topic is None]
+    topics = [f"{each.topic} ({each.group})" for each in gone if each.topic is not None]
+    notes = []
+    if groups:
+        notes.append(f"Gone since the last snapshot: {counted(len(groups), 'group')}: {listed(groups)}.")
+    if topics:
+        what = counted(len(topics), "topic")
+        notes.append(f"Without offsets and subscription since the last snapshot: {what}: {listed(topics)}.")
+    return notes
+
+
+def _left_notes(fleet: FleetProgress) -> list[str]:
+    notes = []
+    names = [progress.group for progress in fleet.groups]
+    unconfigured = [] if fleet.configured is None else [name for name in names if name not in fleet.configured]
+    if unconfigured:
+        notes.append(f"Only offsets are left, no broker has the configuration: {listed(unconfigured)}.")
+    left = [f"{topic} ({progress.group})" for progress in fleet.groups for topic in sorted(progress.left)]
+    if left:
+        notes.append(f"No member subscribes any more, so the lag is not counted: {listed(left)}.")
+    return notes
 
 
 def _there_already(label: str, run_id: str) -> JobResult:
@@ -117,7 +165,15 @@ def _there_already(label: str, run_id: str) -> JobResult:
     return JobResult(facts={"clusterLabel": label, "runId": run_id, "isThere": True}, notes=(note,))
 
 
-def _write(table: Table, rows: Sequence[tuple[Any, ...]], label: str, at: SnapshotRun, *, overwrite: bool) -> bool:
+def _write(
+    table: Table,
+    rows: Sequence[tuple[Any, ...]],
+    label: str,
+    at: SnapshotRun,
+    *,
+    overwrite: bool,
+    marks: Mapping[str, int] = {},
+) -> bool:
     """Write a run, and return whether the table had it: then it is replaced with `overwrite`, else left as it is."""
     made = arrow_rows(rows)
     same_run = f"{of_cluster(label)} and {any_of('run_id', [at.run_id])}"
@@ -128,7 +184,7 @@ def _write(table: Table, rows: Sequence[tuple[Any, ...]], label: str, at: Snapsh
         was_there = bool(find_runs(version, label, [at.run_id]))
         if was_there and not overwrite:
             return None
-        return TableChange(made, same_run if was_there else None)
+        return TableChange(made, same_run if was_there else None, marks)
 
     table.change(plan, writer=_writer(label))
     return was_there
@@ -140,11 +196,17 @@ def _writer(label: str) -> str:
 
 
 def _ask(access: Access, options: JobOptions) -> FleetProgress:
+    async def read(client: Client) -> FleetProgress:
+        return await fetch_fleet_progress(client, options.groups, options.topics)
+
     async def ask() -> FleetProgress:
         # Reading a fleet takes longer than the timeout of a command, which limits each attempt instead.
         async with await access.connect(open_ended=True) as client:
-            return await fetch_fleet_progress(client, options.groups, options.topics)
+            return await read(client)
 
+    if options.ask is not None:
+        found: FleetProgress = options.ask(read)
+        return found
     return asyncio.run(ask())
 
 
@@ -236,5 +298,7 @@ JOB = Job(
         ReportField("lag", "LAG", ValueKind.NUMBER),
         ReportField("lagAtLeast", "LAG-AT-LEAST", ValueKind.NUMBER, is_wide=True),
         ReportField("unknownCount", "UNKNOWN", ValueKind.NUMBER),
+        ReportField("leftTopics", "LEFT TOPICS", is_wide=True),
+        ReportField("goneTopics", "GONE TOPICS", is_wide=True),
     ),
 )

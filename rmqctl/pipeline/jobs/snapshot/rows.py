@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqctl.admin.offsets.fleet import FleetProgress
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.errors import UsageError
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -17,8 +18,11 @@ from rmqctl.observe.sampled_progress import is_held, is_none_stored, sample_prog
 from rmqctl.pipeline.tables.conditions import any_of, of_cluster
 from rmqctl.pipeline.tables.delta import TableVersion
 from rmqctl.pipeline.tables.hours import day_of
-from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema, columns_of
+from rmqctl.rules.progress import lag_state
 from rmqctl.rules.totals import total
+
+from .gone import Gone, GroupTopic
 
 if TYPE_CHECKING:
     import pyarrow
@@ -75,11 +79,35 @@ def find_runs(version: TableVersion | None, label: str, run_ids: Collection[str]
 # Rows
 
 
-def progress_rows(
-    progress: GroupProgress, run: SnapshotRun, label: str, clusters: Mapping[str, str]
-) -> list[tuple[Any, ...]]:
-    """Return a group's rows, with values in the table's column order; `clusters` are by broker name."""
-    return [_row(progress.group, row, run, label, clusters.get(row.mq.broker_name)) for row in progress.rows]
+def progress_rows(progress: GroupProgress, run: SnapshotRun, label: str, fleet: FleetProgress) -> list[tuple[Any, ...]]:
+    """Return a group's rows, with values in the table's column order."""
+    is_configured = None if fleet.configured is None else progress.group in fleet.configured
+    return [
+        _row(
+            progress.group,
+            row,
+            run,
+            label,
+            fleet.clusters.get(row.mq.broker_name),
+            is_configured=is_configured,
+            is_subscribed=False if row.mq.topic in progress.left else row.mq.topic in progress.subscribed or None,
+        )
+        for row in progress.rows
+    ]
+
+
+def gone_row(key: GroupTopic, run: SnapshotRun, label: str) -> tuple[Any, ...]:
+    """Return the row that says that a group, or a topic of it, is gone."""
+    values = {
+        "cluster_label": label,
+        "run_id": run.run_id,
+        "snapshot_ts": run.at_ms * 1000,
+        "consumer_group": _text(key.group),
+        "topic": _text(key.topic),
+        "lag_state": str(Gone.GROUP_GONE if key.topic is None else Gone.TOPIC_GONE),
+        "dt": day_of(run.at_ms),
+    }
+    return tuple(values.get(name) for name in columns_of(OFFSET_SNAPSHOTS))
 
 
 def sample_rows(recorded: RecordedSample, label: str) -> list[tuple[Any, ...]]:
@@ -88,7 +116,16 @@ def sample_rows(recorded: RecordedSample, label: str) -> list[tuple[Any, ...]]:
     return [_row(group, row, run, label, recorded.cluster) for row in sample_progress(recorded)]
 
 
-def _row(group: str, row: QueueProgress, run: SnapshotRun, label: str, cluster: str | None) -> tuple[Any, ...]:
+def _row(
+    group: str,
+    row: QueueProgress,
+    run: SnapshotRun,
+    label: str,
+    cluster: str | None,
+    *,
+    is_subscribed: bool | None = None,
+    is_configured: bool | None = None,
+) -> tuple[Any, ...]:
     at_ms = run.at_ms if row.at_ms is None else row.at_ms
     return (
         label,
@@ -103,10 +140,13 @@ def _row(group: str, row: QueueProgress, run: SnapshotRun, label: str, cluster: 
         row.max_offset,
         row.consumer_offset,
         row.lag,
+        str(lag_state(row)),
         _micros(row.last_timestamp_ms),
         _text(row.client_ids[0]) if len(row.client_ids) == 1 else None,
         is_held(row),
         is_none_stored(row),
+        is_subscribed,
+        is_configured,
         day_of(at_ms),
     )
 
@@ -144,7 +184,14 @@ def summary_row(
         "lag": lag.value,
         "lagAtLeast": lag.at_least,
         "unknownCount": sum(row.lag is None for row in queues),
+        "leftTopics": [],
+        "goneTopics": [],
     }
+
+
+def gone_summary(group: str) -> dict[str, Any]:
+    """Return the summary of a group that is gone."""
+    return {**summary_row(group, "GONE", ()), "lag": None}
 
 
 def most_behind(rows: Iterable[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
