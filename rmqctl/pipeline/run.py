@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import tempfile
@@ -18,7 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl import errors
+from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
 
 from .session import delete_sent, is_submitted, start_session
@@ -88,19 +89,18 @@ def needs_session(jobs: Sequence[Job], place: SparkPlace) -> bool:
     return place != SparkPlace() or is_submitted() or any(job.needs_spark for job in jobs)
 
 
-def check_cluster(jobs: Sequence[Job], options: JobOptions, place: SparkPlace) -> None:
+def check_cluster(jobs: Sequence[Job], options: JobOptions) -> None:
     """Run the jobs' checks against the cluster before Spark starts, which takes seconds. Raises RmqctlError."""
     looks = [job.look for job in jobs if job.look is not None]
     access = options.access
-    if not looks or access is None or not needs_session(jobs, place):
+    if not looks or access is None:
         return
 
-    async def ask() -> None:
-        async with await replace(access, timeout_s=min(access.timeout_s, _MOST_LOOK_S)).connect() as client:
-            for look in looks:
-                await look(client, options)
+    async def ask(client: Client) -> None:
+        for look in looks:
+            await look(client, options)
 
-    asyncio.run(ask())
+    ask_cluster(replace(access, timeout_s=min(access.timeout_s, _MOST_LOOK_S)), ask)
 
 
 def run_jobs(

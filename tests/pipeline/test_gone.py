@@ -51,7 +51,7 @@ _CUT = CutQueue(MessageQueue("refunds", "broker-a", 3), 5, None, None)
         # The group was not read completely.
         (_fleet(_progress("pay", "orders", failures=(_FAILURE,))), (), (), [("ship", None)]),
         (_fleet(_progress("pay", "orders", hidden={"": Unknown.NOT_AUTHORISED})), (), (), [("ship", None)]),
-        # Offsets in queues that nobody can read, and a subscription without an offset.
+        # Offsets in queues that cannot be read, and a subscription without an offset.
         (_fleet(_progress("pay", "orders", cut=(_CUT,))), (), (), [("ship", None)]),
         (_fleet(_progress("pay", "orders", subscribed=frozenset({"refunds"}))), (), (), [("ship", None)]),
         # Only what was asked for.

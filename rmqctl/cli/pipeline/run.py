@@ -163,7 +163,8 @@ def command(
         require_spark(remote)
     if tables is not None:
         require_tables()
-    check_cluster(chosen, options, place)
+    if with_spark:
+        check_cluster(chosen, options)
     if any(job.needs_spark and job.asks_cluster(options) for job in chosen):
         # Spark's tasks know only what they are given: brokers that they do not see are found here.
         invocation.display.findings.add(invocation.ask(lambda client: _find_missing(client, options.topics)))

@@ -45,6 +45,11 @@ def of_label(rows: DataFrame, label: str | None) -> DataFrame:
     return rows if label is None else rows.where(F.col("cluster_label") == label)
 
 
+def of_queues(snapshots: DataFrame) -> DataFrame:
+    """Return the rows of queues in offset_snapshots: the others say that a group or a topic is gone."""
+    return snapshots.where("broker_name is not null")
+
+
 def collect(frame: DataFrame, table: Table) -> Any:
     """Compute a frame, and return the table's columns of it as an Arrow table."""
     return frame.select(*columns_of(table.name)).toArrow().cast(arrow_schema(table.name))

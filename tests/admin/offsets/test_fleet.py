@@ -315,7 +315,7 @@ _TELLS = running({A0: held(commit=20)}, subscriptions=[subscribed("T")])
     ],
 )
 def test_a_topic_that_an_online_group_has_left(members: dict[str, Any], expected: tuple[set[str], set[str]]) -> None:
-    """Brokers do not report its offsets: they leave out topics that nobody subscribes to."""
+    """Brokers do not report its offsets: they leave out topics without a subscription."""
     a = BrokerState(
         "broker-a",
         topics={"T": [Queue(100)], "OLD": [Queue(50)]},

@@ -138,7 +138,7 @@ def test_what_consumes_nothing_is_told_from_a_lag_of_0(
     delete_group(sandbox, "SmokeGoneDeleted", with_offsets=True)
     delete_group(sandbox, "SmokeGoneKept", with_offsets=False)
     assert [row["group"] for row in take(1)] == ["SmokeGoneDeleted"]
-    # It is told once.
+    # It is written once.
     assert take(2) == []
     assert take(3) == []
 

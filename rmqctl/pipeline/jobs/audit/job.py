@@ -14,6 +14,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.names import DELAY_TOPIC
 from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
+from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of
 from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
@@ -81,11 +82,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     clock = SystemClock()
     asked_s = clock.monotonic_s()
 
-    async def ask() -> AuditStart:
-        async with await access.connect() as client:
-            return await fetch_audit_start(client, topics, options.traces(), options.now_ms)
-
-    found = asyncio.run(ask())
+    found = ask_cluster(access, lambda client: fetch_audit_start(client, topics, options.traces(), options.now_ms))
     ending_ms = until_ms + _MARGIN_MS
     read_until_ms = ending_ms if ending_ms < options.now_ms else None
     span = rows.AuditSpan(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS, read_until_ms)

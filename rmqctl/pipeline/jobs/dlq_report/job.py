@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import FORMAT
+from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retained
 from rmqctl.pipeline.source.options import options_of
@@ -104,7 +104,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
 
     access = options.cluster()
     since_ms, until_ms = _range(options)
-    found = asyncio.run(_asked(access, partial(_ask, options=options)))
+    found = ask_cluster(access, partial(_ask, options=options))
     if not found.topics:
         return _nothing(found, options, since_ms, until_ms)
     messages = _read(spark, access, found.topics, rows.MESSAGES, since_ms, until_ms, options.now_ms)
@@ -129,7 +129,7 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
     if not totals.rows:
         return _nothing(found, options, since_ms, until_ms, written)
     ask_results = partial(_last_results, items=items, trace_topic=options.traces())
-    results = asyncio.run(_asked(access, ask_results))
+    results = ask_cluster(access, ask_results)
     for item in items:
         item["lastResult"] = results.get((item["group"], item["sample"]["msgId"]))
     facts = {
@@ -146,11 +146,6 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
         rows=items, row_count=totals.rows, facts=facts, written=written,
         notes=tuple(_notes(facts, items, totals.rows, found, options)), failures=found.failures,
     )  # fmt: skip
-
-
-async def _asked(access: Access, question: Any) -> Any:
-    async with await access.connect() as client:
-        return await question(client)
 
 
 def _read(

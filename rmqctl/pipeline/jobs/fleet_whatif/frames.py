@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqctl.pipeline.tables.frames import day_column
+from rmqctl.pipeline.tables.frames import day_column, of_queues
 from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, columns_of
 
 from .fleet import NamedChange, TrialState, try_batches
@@ -42,7 +42,7 @@ def latest_snapshots(snapshots: DataFrame, since_ms: int, until_ms: int | None) 
     is_group_gone = F.col("broker_name").isNull() & F.col("topic").isNull()
     gone = snapshots.where(is_group_gone).groupBy("cluster_label", "consumer_group").agg(F.max(at_us).alias("gone_us"))
     taken = (
-        snapshots.where("broker_name is not null")
+        of_queues(snapshots)
         .groupBy("cluster_label", "consumer_group", "run_id")
         .agg(F.min("cluster").alias("cluster"), F.max(at_us).alias("snapshot_us"), F.min(at_us).alias("first_us"))
     )
@@ -67,7 +67,7 @@ def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
 
     key = ["cluster_label", "consumer_group", "run_id"]
     is_consumed = F.coalesce("is_subscribed", F.lit(True)) & F.coalesce("is_configured", F.lit(True))
-    rows = snapshots.where(is_consumed).where("broker_name is not null").drop("cluster", "snapshot_ts", "dt")
+    rows = of_queues(snapshots).where(is_consumed).drop("cluster", "snapshot_ts", "dt")
     day = day_column(F.floor(F.col("snapshot_us") / F.lit(1000)))
     return rows.join(F.broadcast(chosen.select("cluster", "snapshot_us", *key)), key).select(
         "*", F.timestamp_micros("snapshot_us").alias("snapshot_ts"), day

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqctl.pipeline.tables.frames import day_column
+from rmqctl.pipeline.tables.frames import day_column, of_queues
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import LAG_TREND, columns_of
 
@@ -37,11 +37,6 @@ def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFra
     return rows.where(F.col("dt").between(day_of(since_ms), day_of(until_ms - 1)))
 
 
-def of_queues(snapshots: DataFrame) -> DataFrame:
-    """Return the rows of queues: others say that a group or a topic is gone."""
-    return snapshots.where("broker_name is not null")
-
-
 def find_gone(snapshots: DataFrame) -> list[GoneTopic]:
     """Return the groups and topics that are gone at the end of these rows."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -63,8 +58,8 @@ def _still_gone(found: Sequence[Row], seen: Mapping[tuple[Any, ...], Row]) -> It
         last = [row for key, row in seen.items() if key[:2] == (label, group) and topic in (None, key[2])]
         newest = max(last, key=lambda row: row.at_ms, default=None)
         if newest is None or newest.at_ms < at_ms:
-            clusters = (None, None) if newest is None else (newest.cluster, newest.at_ms)
-            yield GoneTopic(label, clusters[0], group, topic, clusters[1], at_ms)
+            cluster, last_ms = (None, None) if newest is None else (newest.cluster, newest.at_ms)
+            yield GoneTopic(label, cluster, group, topic, last_ms, at_ms)
 
 
 def sample_columns(snapshots: DataFrame, *more: Column) -> DataFrame:

@@ -14,12 +14,13 @@ from rmqctl.rules.health import WORST_FIRST, Cause, Health, QueueFacts, QueueVer
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.words import counted
 
-from .standing import Standing
+from .standing import UNCONSUMED, Standing
 
 # A row of queue_windows.MADE.
 Row = Mapping[str, Any]
+_LEFT, _GONE = (UNCONSUMED[standing][0] for standing in (Standing.LEFT, Standing.GONE))
 # All words for the health of a group, worst first: the last two are of groups that consume nothing.
-WORDS = (*map(str, WORST_FIRST), "LEFT", "GONE")
+WORDS = (*map(str, WORST_FIRST), _LEFT, _GONE)
 
 
 class GoneTopic(NamedTuple):
@@ -84,9 +85,10 @@ def _topics_gone(label: str, group: str, gone: Iterable[GoneTopic]) -> list[str]
 
 
 def _gone_row(gone: GoneTopic) -> dict[str, Any]:
-    since = "" if gone.last_ms is None else f" between {iso_time(gone.last_ms)} and {iso_time(gone.at_ms)}"
-    reason = f"the group was deleted with its offsets{since or f' before {iso_time(gone.at_ms)}'}"
-    return _unjudged_row(gone.label, gone.cluster, gone.group, ("GONE", "GROUP_GONE", reason))
+    at = iso_time(gone.at_ms)
+    when = f"before {at}" if gone.last_ms is None else f"between {iso_time(gone.last_ms)} and {at}"
+    verdict = (_GONE, "GROUP_GONE", f"the group was deleted with its offsets {when}")
+    return _unjudged_row(gone.label, gone.cluster, gone.group, verdict)
 
 
 def _unjudged_row(label: str, cluster: str | None, group: str, verdict: tuple[str, str, str]) -> dict[str, Any]:
@@ -96,15 +98,7 @@ def _unjudged_row(label: str, cluster: str | None, group: str, verdict: tuple[st
         "lag", "lagAtStart", "slopeMsgsPerS", "produceMsgsPerS", "consumeMsgsPerS", "etaS", "etaMs", "worstQueue",
         "lagSkew", "memberLagSkew", "memberConsumeSkew",
     )  # fmt: skip
-    counts = (
-        "queueCount",
-        "lagAtLeast",
-        "lost",
-        "unknownCount",
-        "stuckCount",
-        "ownerChangeCount",
-        "clientCount",
-    )
+    counts = ("queueCount", "lagAtLeast", "lost", "unknownCount", "stuckCount", "ownerChangeCount", "clientCount")
     lists = ("stuckQueues", "topics", "members", "leftTopics", "goneTopics")
     return {
         "clusterLabel": label,
@@ -121,18 +115,16 @@ def _unjudged_row(label: str, cluster: str | None, group: str, verdict: tuple[st
 
 
 def _group_row(label: str, cluster: str | None, group: str, found: Sequence[Row]) -> dict[str, Any]:
-    queues = [row for row in found if row["standing"] == Standing.CONSUMES]
-    left = sorted({row["topic"] for row in found if row["standing"] == Standing.LEFT})
+    queues = [row for row in found if row["status"] not in (_LEFT, _GONE)]
+    left = sorted({row["topic"] for row in found if row["status"] == _LEFT})
     if not queues:
         behind = counted(sum(row["behind_last"] or 0 for row in found), "message")
         reason = f"no member subscribes to its topics any more; its offsets are {behind} behind"
-        last = max(found, key=lambda row: row["standing"])
-        if last["standing"] == Standing.GONE:
+        last = max(found, key=lambda row: WORDS.index(row["status"]))
+        if last["status"] == _GONE:
             reason = f"no broker has its configuration; its offsets are left, {behind} behind"
-        return {
-            **_unjudged_row(label, cluster, group, (last["status"], last["cause"], reason)),
-            "leftTopics": left,
-        }
+        row = _unjudged_row(label, cluster, group, (last["status"], last["cause"], reason))
+        return {**row, "leftTopics": left}
     by_queue = {queue_of(row): row for row in queues}
     verdict = judge_group(
         {mq: QueueVerdict(Health(row["status"]), Cause(row["cause"]), "") for mq, row in by_queue.items()}

@@ -14,7 +14,7 @@ from rmqctl.pipeline.report.lag_page import LagPage, render_page
 from rmqctl.pipeline.session import require_modules
 from rmqctl.pipeline.tables.conditions import between, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableFile, TableVersion
-from rmqctl.pipeline.tables.frames import of_label, read_between, read_files, replace_rows, require_version
+from rmqctl.pipeline.tables.frames import of_label, of_queues, read_between, read_files, replace_rows, require_version
 from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import HealthSettings
@@ -24,7 +24,7 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
-from .facts import TaskDivision, find_gone, of_queues, share_out, taken_between, trend_rows, window_facts
+from .facts import TaskDivision, find_gone, share_out, taken_between, trend_rows, window_facts
 from .groups import count_health, group_rows, group_series
 
 if TYPE_CHECKING:

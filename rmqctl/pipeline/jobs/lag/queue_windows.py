@@ -31,7 +31,7 @@ from .queue_samples import (
     samples_of,
     texts,
 )
-from .standing import Standing
+from .standing import UNCONSUMED, Standing
 
 if TYPE_CHECKING:
     from .queue_samples import Bools, Floats, Ints
@@ -47,7 +47,7 @@ MADE = (
     " is_beyond_max boolean, is_none_stored boolean, has_max_gone_back boolean,"
     " lag_first bigint, lag_last bigint, lag_max bigint, lag_avg double,"
     " slope_msgs_per_s double, produce_rate double, consume_rate double, eta_s double, growth_per_minute bigint,"
-    " status string, cause string, burrow_rule int, is_stuck boolean, standing int,"
+    " status string, cause string, burrow_rule int, is_stuck boolean,"
     " client_id string, client_ids array<string>, owner_change_count bigint"
 )
 # Burrow's rules by number, in its own order: judge() applies the second before the first. None of them is UNKNOWN.
@@ -59,11 +59,6 @@ _RULES = {
     Cause.LAG_GROWS: 5,
     Cause.LAG_STEADY: 5,
     Cause.LAG_FALLS: 5,
-}
-# The status and the cause of a queue that its group does not consume, by Standing.
-UNCONSUMED = {
-    Standing.LEFT: ("LEFT", "NOT_SUBSCRIBED"),
-    Standing.GONE: ("GONE", "NOT_CONFIGURED"),
 }
 _DEFAULTS = HealthSettings()
 _BATCH_ROWS = 50_000
@@ -115,7 +110,6 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
     samples, stretches, has_max_gone_back = of_one_log(samples, stretches)
     facts = _queue_facts(samples, stretches, until_ms)
     facts["has_max_gone_back"] = has_max_gone_back
-    standing = samples.standing[stretches.ends]
     columns = {
         "window_start_ms": starts_ms,
         "window_end_ms": starts_ms + windows.length_ms,
@@ -124,8 +118,7 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
         **_lag(samples, stretches),
         **_trend(samples, stretches),
         "growth_per_minute": growth_per_minute(facts),
-        **_verdicts(facts, standing),
-        "standing": standing.astype(np.int32),
+        **_verdicts(facts, samples.standing[stretches.ends]),
         **owners,
     }
     return pa.table({name: _arrow(columns[name]) for name in names})

@@ -14,3 +14,7 @@ class Standing(IntEnum):
     CONSUMES = 0
     LEFT = 1
     GONE = 2
+
+
+# The status and the cause of a queue that its group does not consume.
+UNCONSUMED = {Standing.LEFT: ("LEFT", "NOT_SUBSCRIBED"), Standing.GONE: ("GONE", "NOT_CONFIGURED")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -59,8 +60,9 @@ def seen_before(version: TableVersion | None, label: str, now_ms: int) -> set[Gr
 def _not_gone(rows: Iterable[tuple[Any, ...]]) -> set[GroupTopic]:
     seen: dict[GroupTopic, Any] = {}
     gone: dict[GroupTopic, Any] = {}
+    states = frozenset(Gone)
     for group, topic, at, state in rows:
-        last = gone if state in set(Gone) else seen
+        last = gone if state in states else seen
         key = GroupTopic(group, topic)
         last[key] = max(at, last.get(key, at))
     return {
@@ -77,19 +79,19 @@ def find_gone(
 
     What some server did not report is not gone.
     """
-    read = {progress.group: progress for progress in fleet.groups}
-    names = {key.group for key in before}
-    if groups:
-        names = set(matching(list(groups), names))
-    gone_groups = set() if fleet.names is None else names - fleet.names
-    gone = [GroupTopic(name, None) for name in gone_groups]
-    for key in before:
-        progress = read.get(key.group)
-        if progress is None or key.topic is None or key.topic.startswith(RETRY_PREFIX) or not _is_complete(progress):
-            continue
-        is_asked = not topics or matching(list(topics), [key.topic])
-        if is_asked and key.topic not in _topics_of(progress):
-            gone.append(key)
+    topics_before: defaultdict[str, set[str]] = defaultdict(set)
+    for group, topic in before:
+        if topic is not None:
+            topics_before[group].add(topic)
+    names = matching(list(groups), topics_before) if groups else topics_before
+    gone = [GroupTopic(name, None) for name in names if fleet.names is not None and name not in fleet.names]
+    for progress in filter(_is_complete, fleet.groups):
+        lacking = topics_before[progress.group] - _topics_of(progress)
+        gone += [
+            GroupTopic(progress.group, topic)
+            for topic in (matching(list(topics), lacking) if topics else lacking)
+            if not topic.startswith(RETRY_PREFIX)
+        ]
     return sorted(gone, key=lambda key: (key.group, key.topic or ""))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.net.clock import SystemClock
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
+from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.tables.conditions import any_of, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
@@ -83,13 +83,13 @@ def run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- the
 
 
 def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResult:
-    label = options.label()
-    if options.run_id is not None and not options.overwrite and find_runs(table.version(), label, [options.run_id]):
+    label, version = options.label(), table.version()
+    if options.run_id is not None and not options.overwrite and find_runs(version, label, [options.run_id]):
         return _there_already(label, options.run_id)
     # Not the start of the command: it may have waited for Spark, or for the jobs before this one.
     begun_ms = SystemClock().now_ms()
     at = SnapshotRun(options.run_id or default_run_id(begun_ms), begun_ms)
-    before = seen_before(table.version(), label, begun_ms)
+    before = seen_before(version, label, begun_ms)
     fleet = _ask(access, options)
     gone = find_gone(before, fleet, options.groups, options.topics)
     queues = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet)]
@@ -199,15 +199,11 @@ def _ask(access: Access, options: JobOptions) -> FleetProgress:
     async def read(client: Client) -> FleetProgress:
         return await fetch_fleet_progress(client, options.groups, options.topics)
 
-    async def ask() -> FleetProgress:
-        # Reading a fleet takes longer than the timeout of a command, which limits each attempt instead.
-        async with await access.connect(open_ended=True) as client:
-            return await read(client)
-
     if options.ask is not None:
         found: FleetProgress = options.ask(read)
         return found
-    return asyncio.run(ask())
+    # Reading a fleet takes longer than the timeout of a command, which limits each attempt instead.
+    return ask_cluster(access, read, open_ended=True)
 
 
 def _take_recordings(table: Table, options: JobOptions) -> JobResult:
