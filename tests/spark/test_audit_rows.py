@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rmqctl.admin.messages.rules.trace import trace_steps
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.trace import TraceEvent
-from rmqctl.pipeline.jobs.audit import rows, trace_rows
+from rmqctl.pipeline.jobs.audit import passed, rows, trace_rows
 from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.pipeline.tables.schemas import AUDIT, columns_of
 from rmqctl.protocol.trace import decode_trace
@@ -28,7 +28,8 @@ PUBLISHED = (
 )
 DELIVERED = (
     "id string, deliveries array<struct<consumer_group:string,delivery_count:bigint,success_count:bigint,"
-    "failed_count:bigint,consumed_ms:bigint>>"
+    "failed_count:bigint,consumed_ms:bigint,first:struct<began_ms:bigint,process:string,missing_before:bigint,"
+    "missing_after:bigint,most_at_once:bigint>>>"
 )
 
 
@@ -74,7 +75,7 @@ BODIES = [
 
 
 def test_traces_are_read_as_one_by_one(spark: SparkSession) -> None:
-    traces = spark.createDataFrame([(body,) for body in BODIES], "body binary")
+    traces = spark.createDataFrame([(body, None) for body in BODIES], trace_rows.TRACES)
     records = trace_rows.trace_records(traces)
     decoded = [record for body in BODIES for record in decode_trace(body, "h:1")[0]]
     steps = trace_steps(decoded)
@@ -155,6 +156,8 @@ class _History:
         self.tally: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
         ends: Counter[tuple[str, str, int]] = Counter()
         made = [self._message(dice, number, ends) for number in range(400)]
+        # A change skipped these offsets of one group.
+        self.skips = [("T", "all", "b1", queue, 2, 40, _HOUR_0 + HOUR_MS) for queue in (0, 1)]
         traced = {(each["topic"], group) for each in made if each["stored"] for group in each["got"]}
         producing = {each["topic"] for each in made if each["sent"] or each["refused"]}
         for each in made:
@@ -252,7 +255,10 @@ class _History:
             elif failures:
                 consumed["failed_count"] += 1
             elif group in each["got"]:
-                consumed["waiting_count"] += 1
+                is_passed = is_closed and all(
+                    offset < self.marks.get((*queue, group), -1) for *queue, offset in each["stored"]
+                )
+                consumed["untraced_count" if is_passed else "waiting_count"] += 1
             elif (topic, group) not in self.tags:
                 consumed["unknown_count"] += 1
             else:
@@ -271,7 +277,11 @@ class _History:
                 ):
                     consumed["unknown_count"] += 1
                 else:
-                    consumed["lost_count"] += 1
+                    is_skipped = any(
+                        (topic, group, broker, queue) == skip[:4] and skip[4] <= offset < skip[5]
+                        for _, broker, queue, offset in each["stored"] for skip in self.skips
+                    )  # fmt: skip
+                    consumed["skipped_count" if is_skipped else "untraced_count"] += 1
                     assert is_closed
 
     def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
@@ -282,7 +292,8 @@ class _History:
             spark.createDataFrame(self.messages, rows.MESSAGES), spark.createDataFrame(offsets, rows.OFFSETS)
         )
         delivered = [
-            (msg_id, [(group, *counts) for group, counts in got.items()]) for msg_id, got in self.deliveries.items()
+            (msg_id, [(group, *counts, None) for group, counts in got.items()])
+            for msg_id, got in self.deliveries.items()
         ]
         audited = rows.audited_messages(
             stored,
@@ -291,7 +302,8 @@ class _History:
             self.span,
         )
         groups = [(topic, group, tags) for (topic, group), tags in self.tags.items()]
-        return audited, rows.audited_pairs(audited, spark.createDataFrame(groups, rows.GROUPS))
+        pairs = rows.audited_pairs(audited, spark.createDataFrame(groups, rows.GROUPS))
+        return audited, passed.settled_pairs(pairs, spark.createDataFrame(self.skips, passed.SKIPS))
 
 
 @pytest.fixture(scope="module")
@@ -329,6 +341,8 @@ def test_windows_are_as_counted_by_hand(history: _History, audited: tuple[DataFr
             "distinct_uniq_key": tally["distinct_uniq_key"] if is_known else None,
             "duplicate_count": tally["count"] - tally["distinct_uniq_key"] if is_known else None,
             "lost_count": tally["lost_count"] if is_closed and tier != "produced" else None,
+            "skipped_count": tally["skipped_count"] if is_closed and tier == "consumed" else None,
+            "untraced_count": tally["untraced_count"] if is_closed and tier != "stored" else None,
             "waiting_count": tally["waiting_count"] if tier != "produced" else None,
             "failed_count": tally["failed_count"] if tier != "stored" else None,
             "filtered_count": tally["filtered_count"] if tier == "consumed" else None,
@@ -338,7 +352,7 @@ def test_windows_are_as_counted_by_hand(history: _History, audited: tuple[DataFr
         assert row.dt == "2026-11-22"
         kinds.update({(tier, name): value for name, value in expected.items() if value})
     # The dice must have thrown everything: each count that a tier can have.
-    assert len(kinds) == 5 + 6 + 8, kinds
+    assert len(kinds) == 5 + 6 + 9, kinds
 
 
 def test_latencies_are_of_the_first_success(spark: SparkSession) -> None:
@@ -350,7 +364,7 @@ def test_latencies_are_of_the_first_success(spark: SparkSession) -> None:
     stored = rows.stored_messages(
         spark.createDataFrame(messages, rows.MESSAGES), spark.createDataFrame([], rows.OFFSETS)
     )
-    delivered = [(f"M{at}", [("G", 2, 2, 0, born_ms + 10 * at)]) for at in range(101)]
+    delivered = [(f"M{at}", [("G", 2, 2, 0, born_ms + 10 * at, None)]) for at in range(101)]
     audited = rows.audited_messages(
         stored, spark.createDataFrame([], PUBLISHED), spark.createDataFrame(delivered, DELIVERED),
         rows.AuditSpan(_HOUR_0, _HOUR_0 + HOUR_MS, 0, _HOUR_0 + HOUR_MS),
@@ -363,7 +377,9 @@ def test_latencies_are_of_the_first_success(spark: SparkSession) -> None:
 def test_samples_tell_where_messages_are(history: _History, audited: tuple[DataFrame, DataFrame]) -> None:
     found = rows.samples(*audited, 2).collect()
     by_kind = Counter(row.kind for row in found)
-    assert by_kind == {"STORED_TWICE": 2, "CONSUMED_TWICE": 2, "NOT_STORED": 2, "NOT_CONSUMED": 2}
+    assert by_kind == {
+        "STORED_TWICE": 2, "CONSUMED_TWICE": 2, "NOT_STORED": 2, "SKIPPED": 2, "PASSED_UNTRACED": 2,
+    }  # fmt: skip
     places = defaultdict(set)
     for topic, broker, queue_id, offset, _, msg_id, *_ in history.messages:
         places[topic, msg_id].add((broker, queue_id, offset))

@@ -14,8 +14,8 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.text.durations import short_duration
-from rmqctl.text.times import iso_time
 
+from .shown_values import show_value
 from .table_folder import ClusterLabel, known_name_servers
 
 if TYPE_CHECKING:
@@ -220,38 +220,15 @@ def _columns(job: "Job", shows: Collection[str] = ()) -> list[Column]:
 
 def _column(field: "ReportField", *, is_wide: bool) -> Column:
     kind = str(field.kind)
-    show = {"time": _show_time, "duration": _show_duration, "number": _show_number}.get(kind, _show_text)
     return Column(
         field.heading,
         field.key,
-        show=lambda item: show(item.get(field.key)),
-        is_number=kind == "number",
+        show=lambda item: show_value(kind, item.get(field.key)),
+        is_number=kind in ("number", "share"),
         is_wide=is_wide,
         gives_way=field.gives_way,
         is_sentence=field.is_sentence,
     )
-
-
-def _show_time(value: Any) -> str:
-    return iso_time(value) or "-"
-
-
-def _show_duration(value: Any) -> str:
-    return "-" if value is None else short_duration(round(value))
-
-
-def _show_number(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0f}"
-    return "-" if value is None else str(value)
-
-
-def _show_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value)) or "-"
-    return "-" if value is None or value == "" else " ".join(str(value).split())
 
 
 def _check_display(jobs: "Sequence[Job]", display: Display) -> None:

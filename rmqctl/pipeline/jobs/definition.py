@@ -84,7 +84,9 @@ class ValueKind(StrEnum):
 
     TEXT = "text"
     NUMBER = "number"
+    SHARE = "share"  # from 0 to 1
     TIME = "time"  # epoch ms
+    MINUTE = "minute"  # epoch ms of a whole minute
     DURATION = "duration"  # ms
 
 

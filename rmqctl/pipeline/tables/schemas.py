@@ -43,7 +43,8 @@ SCHEMAS = {
     ),
     AUDIT: (
         "cluster_label string, window_start timestamp, consumer_group string, tier string, state string,"
-        " count bigint, distinct_uniq_key bigint, duplicate_count bigint, lost_count bigint, waiting_count bigint,"
+        " count bigint, distinct_uniq_key bigint, duplicate_count bigint, lost_count bigint, skipped_count bigint,"
+        " untraced_count bigint, waiting_count bigint,"
         " failed_count bigint, filtered_count bigint, unknown_count bigint, p50_latency_ms bigint,"
         " p99_latency_ms bigint, topic string, dt string"
     ),

@@ -75,7 +75,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     Group offsets are read first, and traces at least `traces_after_s` seconds later: a message before a group's offset
     that has no trace counts as lost only if its trace had time to arrive.
     """
-    from . import rows, trace_rows
+    from . import passed, rows, trace_rows
 
     access, topics = options.cluster(), tuple(dict.fromkeys(options.topics))
     since_ms, until_ms = _hours(options)
@@ -99,9 +99,9 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         stored_count = stored.count()
         if found.has_traces:
             asyncio.run(pause(clock, max(0.0, asked_s + traces_after_s - clock.monotonic_s())))
-            traces = read((options.traces(),), "body binary", until_ms=None)
+            traces = read((options.traces(),), trace_rows.TRACES, until_ms=None)
         else:
-            traces = spark.createDataFrame([], "body binary")
+            traces = spark.createDataFrame([], trace_rows.TRACES)
         records = keep(trace_rows.trace_records(traces))
         names = spark.createDataFrame(_client_names(topics), "topic string, full_topic string")
         published = rows.published_messages(
@@ -114,7 +114,9 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         groups = spark.createDataFrame(found.groups, rows.GROUPS)
         delivered = rows.deliveries_by_message(_full_groups(spark, trace_rows.deliveries(records), found))
         audited = keep(rows.audited_messages(stored, published, delivered, span))
-        pairs = keep(rows.audited_pairs(audited, groups))
+        unsettled = keep(rows.audited_pairs(audited, groups))
+        skips = spark.createDataFrame(found.skips, passed.SKIPS)
+        pairs = keep(passed.settled_pairs(unsettled, skips))
         # Few rows that are read several times: in one partition.
         windows = keep(rows.windows(audited, pairs).coalesce(1))
         written = () if options.tables is None else _write(windows, options, span, topics)
@@ -178,19 +180,22 @@ JOB = Job(
     takes=frozenset({"cluster_label", "topics", "groups", "since", "until", "tables", "trace_topic"}),
     needs=frozenset({"topics"}),
     fields=(
-        ReportField("windowStart", "WINDOW", ValueKind.TIME),
+        ReportField("windowStart", "WINDOW", ValueKind.MINUTE),
         ReportField("topic", "TOPIC"),
         ReportField("tier", "TIER"),
         ReportField("group", "GROUP"),
-        ReportField("state", "STATE"),
+        ReportField("state", "STATE", gives_way=True),
         ReportField("count", "COUNT", ValueKind.NUMBER),
         ReportField("distinctCount", "DISTINCT", ValueKind.NUMBER, is_wide=True),
         ReportField("duplicateCount", "DUPLICATES", ValueKind.NUMBER),
         ReportField("lostCount", "LOST", ValueKind.NUMBER),
-        ReportField("waitingCount", "WAITING", ValueKind.NUMBER),
-        ReportField("failedCount", "FAILED", ValueKind.NUMBER),
+        ReportField("skippedCount", "SKIPPED", ValueKind.NUMBER, gives_way=True),
+        ReportField("untracedCount", "UNTRACED", ValueKind.NUMBER),
+        ReportField("untracedShare", "UNTRACED SHARE", ValueKind.SHARE, is_wide=True),
+        ReportField("waitingCount", "WAITING", ValueKind.NUMBER, gives_way=True),
+        ReportField("failedCount", "FAILED", ValueKind.NUMBER, gives_way=True),
         ReportField("filteredCount", "FILTERED", ValueKind.NUMBER, is_wide=True),
-        ReportField("unknownCount", "UNKNOWN", ValueKind.NUMBER),
+        ReportField("unknownCount", "UNKNOWN", ValueKind.NUMBER, gives_way=True),
         ReportField("p50LatencyMs", "P50", ValueKind.DURATION, gives_way=True),
         ReportField("p99LatencyMs", "P99", ValueKind.DURATION, gives_way=True),
     ),

@@ -24,6 +24,8 @@ _COUNTS = {
     "distinct_uniq_key": "distinctCount",
     "duplicate_count": "duplicateCount",
     "lost_count": "lostCount",
+    "skipped_count": "skippedCount",
+    "untraced_count": "untracedCount",
     "waiting_count": "waitingCount",
     "failed_count": "failedCount",
     "filtered_count": "filteredCount",
@@ -31,7 +33,10 @@ _COUNTS = {
     "p50_latency_ms": "p50LatencyMs",
     "p99_latency_ms": "p99LatencyMs",
 }
-_SUMMED = ("count", "duplicate_count", "lost_count", "waiting_count", "failed_count", "unknown_count")
+_SUMMED = (
+    "count", "distinct_uniq_key", "duplicate_count", "lost_count", "skipped_count", "untraced_count", "waiting_count",
+    "failed_count", "unknown_count",
+)  # fmt: skip
 
 
 def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, span: AuditSpan) -> JobResult:
@@ -57,7 +62,8 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
         # Each window has a row in the tier stored, even when it only has messages that should be stored.
         return sum(row.window_count for row in found if (row.tier, row.state) == ("stored", state))
 
-    worst_first = F.coalesce("lost_count", F.lit(0)) + F.coalesce("duplicate_count", F.lit(0))
+    bad = ("lost_count", "untraced_count", "duplicate_count")
+    worst_first = sum((F.coalesce(name, F.lit(0)) for name in bad), F.lit(0))
     tier = F.expr("array_position(array('produced', 'stored', 'consumed'), tier)")
     order = (worst_first.desc(), F.col("window_start"), F.col("topic"), tier, F.col("consumer_group"))
     shown = windows.withColumn("start_ms", F.unix_millis("window_start")).orderBy(*order)
@@ -67,6 +73,12 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
         **time_fields("heldSince", span.held_since_ms or None),
         **{f"{state.lower()}WindowCount": window_count(state) for state in ("CLOSED", "OPEN", "CUT")},
         **{name: total(tier, column) for name, (tier, column) in _FACTS.items()},
+        **{
+            f"untraced{tier.title()}Share": _share(
+                *(total(tier, name) for name in ("untraced_count", "distinct_uniq_key", "failed_count"))
+            )
+            for tier in ("produced", "consumed")
+        },
         "samples": [_sample(row) for row in samples.collect()],
     }
     return JobResult(
@@ -79,6 +91,7 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
 _FACTS = {
     "producedCount": ("produced", "count"),
     "producedTwiceCount": ("produced", "duplicate_count"),
+    "untracedProducedCount": ("produced", "untraced_count"),
     "notTracedAsProducedCount": ("produced", "unknown_count"),
     "storedCount": ("stored", "count"),
     "storedTwiceCount": ("stored", "duplicate_count"),
@@ -87,6 +100,8 @@ _FACTS = {
     "consumedCount": ("consumed", "count"),
     "consumedTwiceCount": ("consumed", "duplicate_count"),
     "notConsumedCount": ("consumed", "lost_count"),
+    "skippedCount": ("consumed", "skipped_count"),
+    "untracedConsumedCount": ("consumed", "untraced_count"),
     "notConsumedYetCount": ("consumed", "waiting_count"),
     "failedCount": ("consumed", "failed_count"),
     "notKnownConsumedCount": ("consumed", "unknown_count"),
@@ -101,7 +116,16 @@ def _item(row: Row) -> dict[str, Any]:
         "group": row.consumer_group,
         "state": row.state,
         **{key: row[name] for name, key in _COUNTS.items()},
+        "untracedShare": _share(row.untraced_count, row.distinct_uniq_key, row.failed_count),
     }
+
+
+def _share(untraced_count: int | None, distinct_count: int | None, failed_count: int | None) -> float | None:
+    """Return the share of sent or consumed messages that have no trace, None when it is unknown."""
+    if untraced_count is None or distinct_count is None or failed_count is None:
+        return None
+    count = untraced_count + distinct_count + failed_count
+    return round(untraced_count / count, 6) if count else None
 
 
 def _sample(row: Row) -> dict[str, Any]:
@@ -132,7 +156,19 @@ _TOLD = {
         "notConsumedCount",
         "message is",
         "messages are",
-        "before the offset of a group, without a traced delivery",
+        "before the offset of a group, and were not delivered to it",
+    ),
+    "SKIPPED": (
+        "skippedCount",
+        "message was",
+        "messages were",
+        "skipped by changes of offsets (rmqctl offset history)",
+    ),
+    "PASSED_UNTRACED": (
+        "untracedConsumedCount",
+        "message is",
+        "messages are",
+        "before the offset of a group, without a trace of the delivery: the trace was lost, or the message was skipped",
     ),
 }
 
@@ -158,6 +194,11 @@ def audit_notes(outcome: JobResult, found: AuditStart, options: JobOptions, *, h
         notes.append(
             f"No producer traced {count}, so it is unknown whether other messages were lost before they were stored."
         )
+    for side, verb in (("Produced", "sent"), ("Consumed", "passed")):
+        count, share = facts[f"untraced{side}Count"], facts[f"untraced{side}Share"]
+        if count and share:
+            such = counted(count, "message")
+            notes.append(f"Clients that write traces have none for {such} that they {verb} ({100 * share:.2g} %).")
     if facts["notKnownConsumedCount"]:
         count = counted(facts["notKnownConsumedCount"], "pair")
         notes.append(

@@ -7,11 +7,13 @@ the broker's id, which consumers write instead. Times are epoch ms.
 from __future__ import annotations
 
 from msgspec import Struct
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import TIMER_TOPIC
 from rmqctl.pipeline.tables.frames import day_column
+
+from .trace_ids import process_of
 
 WINDOW_MS = 600_000
 PRODUCED, STORED, CONSUMED = "produced", "stored", "consumed"
@@ -19,7 +21,8 @@ PRODUCED, STORED, CONSUMED = "produced", "stored", "consumed"
 CLOSED, OPEN, CUT = "CLOSED", "OPEN", "CUT"
 # The fate of a message that did not reach the next tier.
 LOST, WAITING, FAILED, FILTERED, UNKNOWN = "LOST", "WAITING", "FAILED", "FILTERED", "UNKNOWN"
-_NOT_SEEN = "NOT_SEEN"
+# A group has passed it, but has no trace of it (as long as it is not known why), or only of the delivery's begin.
+SKIPPED, UNTRACED, NOT_SEEN = "SKIPPED", "UNTRACED", "NOT_SEEN"
 
 OFFSETS = "topic string, broker_name string, queue_id int, consumer_group string, consumer_offset bigint"
 GROUPS = "topic string, consumer_group string, tags array<string>"
@@ -74,7 +77,13 @@ def stored_messages(messages: DataFrame, offsets: DataFrame) -> DataFrame:
         F.unix_millis("store_ts").alias("store_ms"),
         "tags",
         (region.isNotNull() & (F.coalesce(switch, F.lit("true")) != "false")).alias("is_traceable"),
-        F.struct("broker_name", "queue_id", "queue_offset", passed_by.alias("passed_by")).alias("place"),
+        F.struct(
+            "broker_name",
+            "queue_id",
+            "queue_offset",
+            F.unix_millis("store_ts").alias("store_ms"),
+            passed_by.alias("passed_by"),
+        ).alias("place"),
     )
     return rows.groupBy("topic", "id").agg(
         F.count("*").alias("stored_count"),
@@ -143,8 +152,9 @@ def deliveries_by_message(deliveries: DataFrame) -> DataFrame:
         F.count_if("is_success").alias("success_count"),
         F.count_if(~F.col("is_success")).alias("failed_count"),
         F.min(F.when(F.col("is_success"), F.col("ended_ms"))).alias("consumed_ms"),
+        F.min("first").alias("first"),
     )
-    one = F.struct("consumer_group", "delivery_count", "success_count", "failed_count", "consumed_ms")
+    one = F.struct("consumer_group", "delivery_count", "success_count", "failed_count", "consumed_ms", "first")
     return counts.groupBy("id").agg(F.collect_list(one).alias("deliveries"))
 
 
@@ -187,8 +197,9 @@ def audited_pairs(messages: DataFrame, groups: DataFrame) -> DataFrame:
     the tags that they subscribe to (empty: all; null: unknown). Other groups are known only by their deliveries.
 
     FAILED: no delivery has succeeded yet. WAITING: the group's offset is not past it, or it is being consumed.
-    FILTERED: the group does not subscribe to its tag. LOST: the group's offset is past it, and the group writes traces,
-    but has no trace of it. UNKNOWN: the group's filter, offsets or traces are unknown.
+    FILTERED: the group does not subscribe to its tag. UNTRACED: the group's offset is past it, and only the begin of a
+    delivery is traced. NOT_SEEN: the group's offset is past it, and the group writes traces, but has none of it; see
+    passed.py. UNKNOWN: the group's filter, offsets or traces are unknown.
     """
     known = groups.groupBy("topic").agg(F.collect_list(F.struct("consumer_group", "tags")).alias("groups"))
     stored = messages.where("stored_count > 0").join(F.broadcast(known), "topic", "left")
@@ -211,12 +222,13 @@ def audited_pairs(messages: DataFrame, groups: DataFrame) -> DataFrame:
     fate = (
         F.when(F.col("delivery")["success_count"] > 0, None)
         .when(F.col("delivery")["failed_count"] > 0, FAILED)
+        .when(F.col("delivery").isNotNull() & is_passed & (F.col("state") == CLOSED), UNTRACED)
         .when(F.col("delivery").isNotNull(), WAITING)
         .when(F.col("group").isNull(), UNKNOWN)
         .when(tags.isNotNull() & is_unwanted, FILTERED)
         .when(~is_passed | (F.col("state") == OPEN), WAITING)
         .when(tags.isNull() | (F.col("state") == CUT), UNKNOWN)
-        .otherwise(_NOT_SEEN)
+        .otherwise(NOT_SEEN)
     )
     rows = rows.select(
         "topic", "id", "consumer_group", "window_start_ms", "state", "born_ms", "places", "is_traceable",
@@ -226,62 +238,77 @@ def audited_pairs(messages: DataFrame, groups: DataFrame) -> DataFrame:
             for name in ("delivery_count", "success_count", "failed_count")
         ),
         F.col("delivery")["consumed_ms"].alias("consumed_ms"),
+        F.col("delivery")["first"].alias("first"),
     )  # fmt: skip
     return _with_traces(rows)
 
 
 def _with_traces(rows: DataFrame) -> DataFrame:
-    """Separate LOST from UNKNOWN: a missing trace is evidence only where deliveries are traced."""
+    """Separate NOT_SEEN from UNKNOWN: a missing trace is evidence only where deliveries are traced."""
     traced = rows.groupBy("topic", "consumer_group").agg((F.sum("delivery_count") > 0).alias("is_traced"))
     # A missing region means a batch only if other messages of the topic have a region: 4.9 never sets it.
     regions = rows.groupBy("topic").agg(F.max("is_traceable").alias("has_regions"))
     rows = rows.join(F.broadcast(traced), ["topic", "consumer_group"]).join(F.broadcast(regions), "topic")
     is_reported = F.col("is_traced") & (F.col("is_traceable") | ~F.col("has_regions"))
-    fate = F.when(F.col("fate") == _NOT_SEEN, F.when(is_reported, LOST).otherwise(UNKNOWN)).otherwise(F.col("fate"))
+    fate = F.when((F.col("fate") == NOT_SEEN) & ~is_reported, UNKNOWN).otherwise(F.col("fate"))
     return rows.withColumn("fate", fate).drop("has_regions", "is_traceable")
 
 
 def windows(messages: DataFrame, pairs: DataFrame) -> DataFrame:
     """Return one row per window, topic, tier and group, with the columns of the table `audit`.
 
-    Unknown counts are null: all counts of a tier without traces, and the losses of windows that are not CLOSED.
+    `pairs` comes from passed.settled_pairs(). Unknown counts are null: all counts of a tier without traces, and what is
+    lost, skipped or untraced in windows that are not CLOSED. A stored message counts as untraced if its producer traced
+    others.
     """
     sent = messages.groupBy("topic").agg(
         (F.sum(F.col("published_count") + F.col("failed_count")) > 0).alias("is_reported")
     )
-    producing = messages.join(F.broadcast(sent), "topic")
+    process, is_sent = process_of(F.col("id")), F.col("published_count") + F.col("failed_count") > 0
+    tracing = messages.where(is_sent).select(process.alias("tracing")).distinct()
+    producing = messages.join(F.broadcast(sent), "topic").join(
+        F.broadcast(tracing), process == F.col("tracing"), "left"
+    )
+    is_untraced = F.col("tracing").isNotNull() & (F.col("state") == CLOSED)
     is_lost, is_waiting, is_unknown = (F.col("fate") == fate for fate in (LOST, WAITING, UNKNOWN))
     produced = _counted(
         producing, PRODUCED, "topic",
         count="published_count", latency=F.col("cost_ms"), reported="is_reported", lost=None, waiting=None,
         failed=(F.col("published_count") == 0) & (F.col("failed_count") > 0),
-        unknown=(F.col("published_count") == 0) & (F.col("failed_count") == 0),
+        unknown=~is_sent & ~is_untraced, untraced=~is_sent & is_untraced,
     )  # fmt: skip
     stored = _counted(
         messages, STORED, "topic",
-        count="stored_count", latency=F.col("store_ms") - F.col("born_ms"), reported=None, failed=None,
+        count="stored_count", latency=F.col("store_ms") - F.col("born_ms"), reported=None, failed=None, untraced=None,
         lost=is_lost, waiting=is_waiting, unknown=is_unknown,
     )  # fmt: skip
     consumed = _counted(
         pairs, CONSUMED, "topic", "consumer_group",
         count="success_count", latency=F.col("consumed_ms") - F.col("born_ms"), reported="is_traced",
         lost=is_lost, waiting=is_waiting, unknown=is_unknown, failed=F.col("fate") == FAILED,
+        untraced=F.col("fate") == UNTRACED,
     )  # fmt: skip
     return produced.unionByName(stored).unionByName(consumed)
 
 
 def _counted(
     rows: DataFrame, tier: str, *keys: str, count: str, latency: Column, reported: str | None, lost: Column | None,
-    waiting: Column | None, failed: Column | None, unknown: Column,
+    waiting: Column | None, failed: Column | None, unknown: Column, untraced: Column | None,
 ) -> DataFrame:  # fmt: skip
     """Count by window. Counts are null unless the column for tracing is true; without one, they are always known."""
     nothing = F.lit(None).cast("bigint")
     is_consumed = tier == CONSUMED
     is_reported = F.lit(True) if reported is None else F.max(reported)
+
+    def closed(rows: Column | None) -> Column:
+        return nothing if rows is None else F.when(F.col("state") == CLOSED, F.count_if(rows))
+
     counted = rows.groupBy("window_start_ms", "state", *keys).agg(
         F.when(is_reported, F.sum(count)).alias("count"),
         F.when(is_reported, F.count_if(F.col(count) > 0)).alias("distinct_uniq_key"),
-        (nothing if lost is None else F.when(F.col("state") == CLOSED, F.count_if(lost))).alias("lost_count"),
+        closed(lost).alias("lost_count"),
+        closed(F.col("fate") == SKIPPED if is_consumed else None).alias("skipped_count"),
+        closed(untraced).alias("untraced_count"),
         (nothing if waiting is None else F.count_if(waiting)).alias("waiting_count"),
         (nothing if failed is None else F.count_if(failed)).alias("failed_count"),
         (F.count_if(F.col("fate") == FILTERED) if is_consumed else nothing).alias("filtered_count"),
@@ -297,6 +324,8 @@ def _counted(
         "distinct_uniq_key",
         (F.col("count") - F.col("distinct_uniq_key")).alias("duplicate_count"),
         "lost_count",
+        "skipped_count",
+        "untraced_count",
         "waiting_count",
         "failed_count",
         "filtered_count",
@@ -310,27 +339,30 @@ def _counted(
 
 def samples(messages: DataFrame, pairs: DataFrame, count: int) -> DataFrame:
     """Return the first messages with each problem: kind, topic, consumer_group, id, born_ms, times, places."""
-    no_group = F.lit(None).cast("string")
-
-    def first(rows: DataFrame, kind: str, group: Column, times: str) -> DataFrame:
-        places = F.transform(
-            F.slice("places", 1, count),
-            lambda place: F.struct(place["broker_name"], place["queue_id"], place["queue_offset"]),
-        )
-        chosen = rows.select(
-            F.lit(kind).alias("kind"), "topic", group.alias("consumer_group"), "id", "born_ms",
-            F.col(times).alias("times"), places.alias("places"),
-        )  # fmt: skip
-        return chosen.orderBy("born_ms", "id", "consumer_group").limit(count)
-
-    group = F.col("consumer_group")
-    kinds = (
-        first(messages.where("stored_count > 1"), "STORED_TWICE", no_group, "stored_count"),
-        first(pairs.where("success_count > 1"), "CONSUMED_TWICE", group, "success_count"),
-        first(messages.where(F.col("fate") == LOST), "NOT_STORED", no_group, "published_count"),
-        first(pairs.where(F.col("fate") == LOST), "NOT_CONSUMED", group, "delivery_count"),
+    stored = (
+        F.when(F.col("stored_count") > 1, "STORED_TWICE").when(F.col("fate") == LOST, "NOT_STORED"),
+        F.lit(None).cast("string"),
+        F.when(F.col("stored_count") > 1, F.col("stored_count")).otherwise(F.col("published_count")),
     )
-    every = kinds[0]
-    for rows in kinds[1:]:
-        every = every.unionByName(rows)
-    return every
+    consumed = (
+        F.when(F.col("success_count") > 1, "CONSUMED_TWICE")
+        .when(F.col("fate") == LOST, "NOT_CONSUMED")
+        .when(F.col("fate") == SKIPPED, "SKIPPED")
+        .when(F.col("fate") == UNTRACED, "PASSED_UNTRACED"),
+        F.col("consumer_group"),
+        F.when(F.col("success_count") > 1, F.col("success_count")).otherwise(F.col("delivery_count")),
+    )
+    places = F.transform(
+        F.slice("places", 1, count),
+        lambda place: F.struct(place["broker_name"], place["queue_id"], place["queue_offset"]),
+    )
+    every = [
+        rows.select(
+            kind.alias("kind"), "topic", group.alias("consumer_group"), "id", "born_ms", times.alias("times"),
+            places.alias("places"),
+        ).where("kind is not null")
+        for rows, (kind, group, times) in ((messages, stored), (pairs, consumed))
+    ]  # fmt: skip
+    order = Window.partitionBy("kind").orderBy("born_ms", "id", "consumer_group")
+    numbered = every[0].unionByName(every[1]).withColumn("number", F.row_number().over(order))
+    return numbered.where(F.col("number") <= count).orderBy("kind", "number").drop("number")

@@ -5,20 +5,23 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
+from .trace_ids import missing_numbers
+
 _RECORD_END, _FIELD_END, _IDS_END = "\x02", "\x01", ","
+TRACES = "body binary, uniq_key string"
 _KINDS = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
 # MessageType, by ordinal.
 _TRANS_HALF, _DELAY = 1, 3
 
 
 def trace_records(traces: DataFrame) -> DataFrame:
-    """Return the records in a column `body` of trace messages, one per row: kind, and the needed fields.
+    """Return the records in the columns TRACES of trace messages, one per row: kind, trace_id, and the needed fields.
 
     Fields that a kind does not have, and invalid numbers, are null. Kinds that are not needed are left out.
     """
     text = F.make_valid_utf8(F.col("body").cast("string"))
-    records = traces.select(F.explode(F.split(text, _RECORD_END)).alias("record"))
-    records = records.select(F.split(F.col("record"), _FIELD_END).alias("fields"))
+    records = traces.select("uniq_key", F.explode(F.split(text, _RECORD_END)).alias("record"))
+    records = records.select("uniq_key", F.split(F.col("record"), _FIELD_END).alias("fields"))
     records = records.withColumn("kind", F.trim(F.col("fields")[0])).where(F.col("kind").isin(*_KINDS))
 
     def where(**places: int) -> Column:
@@ -30,6 +33,7 @@ def trace_records(traces: DataFrame) -> DataFrame:
 
     return records.select(
         "kind",
+        F.col("uniq_key").alias("trace_id"),
         _text(where(Pub=4, EndTransaction=4, Recall=4)).alias("topic"),
         _text(where(Pub=5, SubBefore=5, SubAfter=2, EndTransaction=5, Recall=5)).alias("id"),
         _text(where(SubBefore=3, SubAfter=8)).alias("consumer_group"),
@@ -37,6 +41,7 @@ def trace_records(traces: DataFrame) -> DataFrame:
         _number(where(Pub=1, SubBefore=1, SubAfter=7)).alias("at_ms"),
         _number(where(Pub=10, SubAfter=3)).alias("cost_ms"),
         _number(where(Pub=11)).alias("message_type"),
+        _number(where(SubBefore=6)).alias("retry_times"),
         where(Pub=12).alias("offset_msg_id"),
         (where(Pub=13, SubAfter=4, Recall=6) == "true").alias("is_success"),
         where(EndTransaction=11).alias("decision"),
@@ -80,10 +85,11 @@ def decisions(records: DataFrame) -> DataFrame:
 
 
 def deliveries(records: DataFrame) -> DataFrame:
-    """Return the deliveries to listeners, one per row: id, consumer_group, ended_ms, is_success.
+    """Return the deliveries to listeners, one per row: id, consumer_group, ended_ms, is_success, first.
 
     Start and end are matched by request id and message id, as in admin/messages/rules/trace.py. Without an end,
-    is_success and ended_ms are null. Deliveries whose group is in no record are left out.
+    is_success and ended_ms are null. Deliveries whose group is in no record are left out. `first` has began_ms and the
+    columns of trace_ids.MISSING for a delivery that is not a retry.
     """
     is_begin = F.col("kind") == "SubBefore"
     one = (
@@ -97,14 +103,20 @@ def deliveries(records: DataFrame) -> DataFrame:
             F.max("cost_ms").alias("cost_ms"),
             F.min(F.when(is_begin, F.col("at_ms"))).alias("began_ms"),
             F.min(F.when(~is_begin, F.col("at_ms"))).alias("ended_ms"),
+            F.bool_or(is_begin & (F.col("retry_times") == 0)).alias("is_first"),
         )
     )
+    one = one.join(missing_numbers(records), "request_id", "left")
+    is_first = F.col("is_first") & F.col("began_ms").isNotNull()
     return one.where("consumer_group is not null").select(
         "id",
         "consumer_group",
         # Clients that leave out the end time record the duration.
         F.coalesce("ended_ms", F.col("began_ms") + F.col("cost_ms")).alias("ended_ms"),
         "is_success",
+        F.when(is_first, F.struct("began_ms", "process", "missing_before", "missing_after", "most_at_once")).alias(
+            "first"
+        ),
     )
 
 
