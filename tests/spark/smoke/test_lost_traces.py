@@ -84,6 +84,16 @@ def test_a_gap_is_seen_whatever_the_rate(rate: float) -> None:
     assert sum(each <= 0 for each in far) >= len(far) - 2
 
 
+@pytest.mark.parametrize("gap_count", [10, 20_000, 65_536, 65_546, 200_000])
+def test_as_many_are_missing_as_numbers_may_hide(gap_count: int) -> None:
+    """Numbers have 16 bits: at 200 per second, they start again when traces are lost for 5 minutes."""
+    begun = np.array([*range(0, 4_000, 2), *range(4_000 + gap_count, 8_000 + gap_count, 2)])
+    times = _START_MS + begun * 5
+    found = missing_around(begun % 65_536, times - _MONTH_MS, times, times + 5)
+    missing = int(found.after[-1_500] - found.before[1_500])
+    assert missing == gap_count if gap_count <= 20_000 else missing >= gap_count
+
+
 def test_a_client_that_numbers_otherwise_proves_nothing() -> None:
     """A client whose ends of deliveries take no number."""
     numbers = np.arange(0, 2_000)

@@ -27,6 +27,10 @@ _TAIL_DIGITS = 12
 _NUMBER_COUNT = 1 << 16
 # Threads take numbers in another order than times, but only by a few.
 _MOST_OUT_OF_ORDER = 1_000
+# Numbers start again after _NUMBER_COUNT. In a gap in which a process could take that many, at so many times the rate
+# of its busiest 10 s, any count may be missing.
+_FASTER, _BUSY_MS = 2, 10_000
+_ANY_COUNT = 1 << 40
 # Months begin at midnight of the client's time zone, which differs from UTC by a multiple of this.
 _ZONE_MS = 900_000
 # Listener threads start messages out of order by less than this.
@@ -123,6 +127,9 @@ def missing_around(numbers: Ints, since_month_ms: Ints, near_ms: Ints, nameless_
     by_time = np.lexsort((numbers, at_ms))
     steps = (np.diff(numbers[by_time]) + _MOST_OUT_OF_ORDER) % _NUMBER_COUNT - _MOST_OUT_OF_ORDER
     counts = np.concatenate([[0], np.cumsum(steps)])
+    busy_count = _busiest(counts, at_ms[by_time])
+    most = _FASTER * busy_count * np.ceil(np.diff(at_ms[by_time]) / _BUSY_MS)
+    counts[1:] += np.cumsum(np.where(most >= _NUMBER_COUNT, _ANY_COUNT, 0))
     again = np.argsort(counts, kind="stable")
     order, counts = by_time[again], counts[again]
     at_ms = at_ms[order]
@@ -136,6 +143,12 @@ def missing_around(numbers: Ints, since_month_ms: Ints, near_ms: Ints, nameless_
     first = np.maximum(np.searchsorted(ascending_ms, ascending_ms - _MARGIN_MS, side="right") - 1, 0)
     last = np.minimum(np.searchsorted(ascending_ms, ascending_ms + _MARGIN_MS, side="left"), len(counts) - 1)
     return MissingNumbers(order, low[first], high[last])
+
+
+def _busiest(counts: Ints, at_ms: Ints) -> int:
+    """Return the most numbers that were taken within _BUSY_MS; both are in order of time."""
+    ends = np.searchsorted(at_ms, at_ms + _BUSY_MS, side="left") - 1
+    return max(1, int((counts[ends] - counts).max()))
 
 
 def _highest_before(values: Ints) -> Ints:
