@@ -25,7 +25,7 @@ class _Process:
         self._records: list[tuple[float, bool, list[object]]] = []
 
     def deliver(self, group: str, msg_id: str, at_ms: float) -> None:
-        """Note the two traces of a delivery; the second one takes a number whose id nobody sees."""
+        """Note the two traces of a delivery; the second one takes a number that is in no id."""
         call: list[object] = []
         cost_ms = self._dice.choice([0, 1, 4, 30])
         self._records.append((at_ms, True, ["SubBefore", int(at_ms), "R", group, call, msg_id, 0, "k"]))
@@ -36,13 +36,11 @@ class _Process:
 
     def traces(self, at_once: int) -> Iterator[tuple[bytes, str]]:
         """Yield bodies and ids of trace messages, each with so many traces; numbers are taken in order of time."""
-        ids: list[tuple[float, list[object]]] = []
         waiting: list[list[object]] = []
         for at_ms, is_begin, record in sorted(self._records, key=lambda each: each[0]):
             number = self._take(at_ms)
             if is_begin:
                 record[4].append(number)  # type: ignore[attr-defined]
-            ids.append((at_ms, record))
             waiting.append(record)
             if len(waiting) == at_once:
                 yield self._message(waiting, at_ms)

@@ -28,6 +28,7 @@ from .rows import (
     RETURNS,
     Change,
     OpenReturn,
+    has_broker,
     item_rows,
     read_change,
     read_receipt,
@@ -290,9 +291,8 @@ class Journal:
     def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:
         """Return the time of the newest change of a group that attempted anything at one of these brokers.
 
-        `brokers` are addresses by name, since a cluster can be reached through other name servers each time. The time
-        is that of its last attempt if that was noted, else its start. The second number is how many resets were pushed
-        to clients: one per broker and topic, 0 for another route.
+        `brokers` are addresses by name. The time is that of its last attempt if that was noted, else its start. The
+        second number is how many resets were pushed to clients: one per broker and topic, 0 for another route.
         """
         query = (
             "SELECT coalesce(attempted_at_ms, started_at_ms) AS at_ms, brokers, (SELECT count(*) FROM (SELECT DISTINCT "
@@ -303,7 +303,7 @@ class Journal:
         wanted = storable((group, Result.NOT_ATTEMPTED.value, Route.CLIENT_PUSH.value))
         with self._file.transaction() as connection:
             for row in connection.execute(query, wanted):
-                if msgspec.json.decode(row["brokers"], type=dict[str, str]).items() & brokers.items():
+                if has_broker(row, brokers):
                     return row["at_ms"], row["push_count"]
         return None
 

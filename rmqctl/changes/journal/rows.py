@@ -80,6 +80,14 @@ class OpenReturn(Struct, frozen=True):
     receipt_id: str
 
 
+def has_broker(row: sqlite3.Row, brokers: Mapping[str, str]) -> bool:
+    """Return whether a row with `brokers` of `changes` has one of these, by name and address.
+
+    A cluster can be reached through other name servers each time, so these do not identify it.
+    """
+    return bool(msgspec.json.decode(row["brokers"], type=dict[str, str]).items() & brokers.items())
+
+
 def storable(values: Sequence[Any]) -> tuple[Any, ...]:
     """Return values that SQLite accepts: strings from the environment can contain bytes that are not text."""
     return tuple(

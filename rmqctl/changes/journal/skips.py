@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import Result
 
 from .file import JournalFile
+from .rows import has_broker
 
 
 class Skip(Struct, frozen=True):
@@ -30,8 +31,7 @@ class Skip(Struct, frozen=True):
 def journal_skips(brokers: Mapping[str, str], topics: Collection[str], *, path: Path | None = None) -> list[Skip]:
     """Return what changes skipped in topics; the oldest change first. Raises the errors of Journal's methods.
 
-    `brokers` are addresses by name, since a cluster can be reached through other name servers each time. `path` is the
-    journal, if it is not the user's.
+    `brokers` are addresses by name. `path` is the journal, if it is not the user's.
     """
     query = (
         "SELECT changes.brokers, changes.group_name, items.*, "
@@ -40,20 +40,15 @@ def journal_skips(brokers: Mapping[str, str], topics: Collection[str], *, path: 
         "WHERE items.topic IS NOT NULL AND items.target > coalesce(items.before, 0) AND items.result NOT IN (?, ?) "
         "ORDER BY items.change, items.number"
     )
-    file = JournalFile(path)
-    try:
-        with file.transaction() as connection:
-            return [
-                Skip(
-                    row["group_name"],
-                    MessageQueue(row["topic"], row["broker_name"], row["queue_id"]),
-                    row["before"] or 0,
-                    row["target"],
-                    row["ended_ms"],
-                )
-                for row in connection.execute(query, (Result.NOT_ATTEMPTED.value, Result.UNCHANGED.value))
-                if row["topic"] in topics
-                and msgspec.json.decode(row["brokers"], type=dict[str, str]).items() & brokers.items()
-            ]
-    finally:
-        file.close()
+    with closing(JournalFile(path)) as file, file.transaction() as connection:
+        return [
+            Skip(
+                row["group_name"],
+                MessageQueue(row["topic"], row["broker_name"], row["queue_id"]),
+                row["before"] or 0,
+                row["target"],
+                row["ended_ms"],
+            )
+            for row in connection.execute(query, (Result.NOT_ATTEMPTED.value, Result.UNCHANGED.value))
+            if row["topic"] in topics and has_broker(row, brokers)
+        ]

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from rmqctl.admin.topics.queues import fetch_route
+from rmqctl.changes.journal.skips import journal_skips
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
@@ -83,6 +86,10 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     asked_s = clock.monotonic_s()
 
     found = ask_cluster(access, lambda client: fetch_audit_start(client, topics, options.traces(), options.now_ms))
+    skips = [
+        (each.mq.topic, each.group, each.mq.broker_name, each.mq.queue_id, *astuple(each)[2:])
+        for each in journal_skips(found.brokers, topics)
+    ]
     ending_ms = until_ms + _MARGIN_MS
     read_until_ms = ending_ms if ending_ms < options.now_ms else None
     span = rows.AuditSpan(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS, read_until_ms)
@@ -115,8 +122,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         delivered = rows.deliveries_by_message(_full_groups(spark, trace_rows.deliveries(records), found))
         audited = keep(rows.audited_messages(stored, published, delivered, span))
         unsettled = keep(rows.audited_pairs(audited, groups))
-        skips = spark.createDataFrame(found.skips, passed.SKIPS)
-        pairs = keep(passed.settled_pairs(unsettled, skips))
+        pairs = keep(passed.settled_pairs(unsettled, spark.createDataFrame(skips, passed.SKIPS)))
         # Few rows that are read several times: in one partition.
         windows = keep(rows.windows(audited, pairs).coalesce(1))
         written = () if options.tables is None else _write(windows, options, span, topics)

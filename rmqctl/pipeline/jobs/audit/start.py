@@ -11,7 +11,6 @@ from rmqctl.admin.brokers.tables import fetch_all_offsets
 from rmqctl.admin.groups.members import fetch_connections
 from rmqctl.admin.results import all_or_failed, ask_all
 from rmqctl.admin.topics.queues import find_route
-from rmqctl.changes.journal.skips import journal_skips
 from rmqctl.client.core import Client
 from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group
@@ -23,8 +22,6 @@ from rmqctl.rules.message_filters.tags import parse_tags
 Offset = tuple[str, str, int, str, int]
 # Broker, queue of DELAY_TOPIC, and the offset up to which its messages were delivered.
 Delivered = tuple[str, int, int]
-# Topic, group, broker, queue, the first offset that a change skipped, the one after the last, and when it was over.
-Skipped = tuple[str, str, str, int, int, int, int]
 # Topic, group and the tags that it subscribes to: empty for all, None when unknown.
 Group = tuple[str, str, list[str] | None]
 
@@ -32,7 +29,7 @@ Group = tuple[str, str, list[str] | None]
 class AuditStart(Struct, frozen=True):
     """What brokers report before messages are read; `held_topics` are the topics in which they hold messages back.
 
-    `skips` are from the journal of this machine.
+    `brokers` are the masters' addresses by name.
     """
 
     offsets: list[Offset]
@@ -41,7 +38,7 @@ class AuditStart(Struct, frozen=True):
     has_traces: bool
     held_topics: tuple[str, ...]
     delivered: list[Delivered]
-    skips: list[Skipped]
+    brokers: dict[str, str]
 
 
 async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> AuditStart:
@@ -60,19 +57,8 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: 
         has_traces=has_traces,
         held_topics=tuple([each for each in (TIMER_TOPIC, DELAY_TOPIC) if await find_route(client, each) is not None]),
         delivered=await _fetch_delivered(client, cluster),
-        skips=_skips(cluster, frozenset(topics)),
+        brokers={each.broker_name: each.master_address for each in cluster.brokers if each.master_address},
     )
-
-
-def _skips(cluster: ClusterInfo, topics: frozenset[str]) -> list[Skipped]:
-    brokers = {broker.broker_name: broker.master_address for broker in cluster.brokers if broker.master_address}
-    return [
-        (
-            each.mq.topic, each.group, each.mq.broker_name, each.mq.queue_id, each.from_offset, each.to_offset,
-            each.ended_ms,
-        )
-        for each in journal_skips(brokers, topics)
-    ]  # fmt: skip
 
 
 async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset[str]) -> list[Offset]:

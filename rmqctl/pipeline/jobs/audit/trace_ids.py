@@ -65,13 +65,9 @@ def missing_numbers(records: DataFrame) -> DataFrame:
         return F.struct(*(column.alias(name) for name, column in columns.items()))
 
     is_begin, no, none = kind == "SubBefore", F.lit(False), F.lit(None).cast("string")
-    every = F.concat(
-        F.transform(named, lambda each: event(each, none, began_ms, is_begin)),
-        F.array(
-            event(F.col("trace_id"), none, F.col("at_ms"), no),
-            event(none, F.when(~is_begin, nameless), F.col("at_ms"), no),
-        ),
-    )
+    # Of traces, only the begins of deliveries have an id; the trace message has one of its own.
+    others = F.array(event(F.col("trace_id"), F.when(~is_begin, nameless), F.col("at_ms"), no))
+    every = F.concat(F.transform(named, lambda each: event(each, none, began_ms, is_begin)), others)
     events = records.select(process_of(F.col("trace_id")).alias("process"), F.explode(every).alias("event"))
     events = events.select("process", "event.*").where("process is not null and at_ms is not null")
     return events.groupBy("process").applyInArrow(_missing_of_process, MISSING)
