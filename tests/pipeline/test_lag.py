@@ -12,7 +12,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.lag.facts import TaskDivision, share_out
 from rmqctl.pipeline.jobs.lag.groups import group_series, skew
-from rmqctl.pipeline.jobs.lag.job import JOB, LagSpan, span_of, window_ms
+from rmqctl.pipeline.jobs.lag.job import JOB
+from rmqctl.pipeline.jobs.lag.span import LagSpan, fitting_window_ms, given_window_ms, span_of
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 DAWN_MS = 1_794_268_800_000  # 2026-11-10T00:00:00Z
@@ -23,17 +24,32 @@ def _options(**options: Any) -> JobOptions:
     return JobOptions(now_ms=DAWN_MS + 20 * HOUR_MS, tables="/t", **options)
 
 
+def _span(newest_ms: int = NEWEST_MS, **options: Any) -> LagSpan:
+    given = _options(**options)
+    return span_of(given, newest_ms, given_window_ms(given) or HOUR_MS)
+
+
 @pytest.mark.parametrize(
     ("text", "wanted_ms"),
-    [(None, HOUR_MS), ("1m", MINUTE_MS), ("90s", 90_000), ("112.5s", None), ("20m", 20 * MINUTE_MS), ("25m", None),
+    [("1m", MINUTE_MS), ("90s", 90_000), ("112.5s", None), ("20m", 20 * MINUTE_MS), ("25m", None),
      ("90m", None), ("6h", 6 * HOUR_MS), ("7d", 7 * DAY_MS), ("30s", None), ("0", None), ("soon", None)],
 )  # fmt: skip
 def test_windows_fit_into_hours(text: str | None, wanted_ms: int | None) -> None:
     if wanted_ms is not None:
-        assert window_ms(_options(window=text)) == wanted_ms
+        assert given_window_ms(_options(window=text)) == wanted_ms
         return
     with pytest.raises(UsageError, match="--window"):
-        window_ms(_options(window=text))
+        given_window_ms(_options(window=text))
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "wanted_ms"),
+    [(None, HOUR_MS), (1, 5 * MINUTE_MS), (15_000, 5 * MINUTE_MS), (30_001, 6 * MINUTE_MS), (60_400, 12 * MINUTE_MS),
+     (5 * MINUTE_MS, HOUR_MS), (6 * MINUTE_MS, HOUR_MS), (10 * MINUTE_MS, 2 * HOUR_MS), (HOUR_MS, 12 * HOUR_MS),
+     (DAY_MS, DAY_MS)],
+)  # fmt: skip
+def test_by_default_a_window_has_ten_snapshots(interval_ms: int | None, wanted_ms: int) -> None:
+    assert fitting_window_ms(interval_ms) == wanted_ms
 
 
 @pytest.mark.parametrize(
@@ -55,26 +71,26 @@ def test_windows_fit_into_hours(text: str | None, wanted_ms: int | None) -> None
 def test_what_is_looked_at_is_whole(
     options: dict[str, str], since_h: int, until_h: int, end_ms: int, is_newest: bool
 ) -> None:
-    span = span_of(_options(**options), NEWEST_MS)
+    span = _span(**options)
     now_ms = NEWEST_MS if is_newest else end_ms
     assert span == LagSpan(DAWN_MS + since_h * HOUR_MS, DAWN_MS + until_h * HOUR_MS, end_ms, now_ms)
 
 
 def test_a_sample_at_a_full_hour_begins_a_window() -> None:
-    assert span_of(_options(), DAWN_MS).until_ms == DAWN_MS + HOUR_MS
+    assert _span(DAWN_MS).until_ms == DAWN_MS + HOUR_MS
 
 
 def test_nothing_is_no_stretch() -> None:
     with pytest.raises(UsageError, match="--since is not before --until"):
-        span_of(_options(since="2026-11-10T02:00Z", until="2026-11-10T02:00Z"), NEWEST_MS)
+        _span(since="2026-11-10T02:00Z", until="2026-11-10T02:00Z")
     with pytest.raises(UsageError, match="--since is after the last snapshot"):
-        span_of(_options(since="1h"), NEWEST_MS)
+        _span(since="1h")
 
 
 def test_a_span_begins_with_its_first_sample() -> None:
-    span = span_of(_options(since="earliest"), NEWEST_MS)
+    span = _span(since="earliest")
     assert span.begun_with(NEWEST_MS - HOUR_MS, HOUR_MS).since_ms == DAWN_MS + 9 * HOUR_MS
-    assert span_of(_options(), NEWEST_MS).begun_with(0, HOUR_MS).since_ms == DAWN_MS - 14 * HOUR_MS
+    assert _span().begun_with(0, HOUR_MS).since_ms == DAWN_MS - 14 * HOUR_MS
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from rmqctl.rules.health import (
     judge_group,
     worst_of,
 )
+from rmqctl.rules.health.verdict import is_stuck
 
 START_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
@@ -84,6 +85,13 @@ def test_each_cause_has_its_health_and_a_sentence_with_numbers() -> None:
         Health.OK,
         "the lag was 0 messages at its lowest in this window; it is 20 messages behind",
     )
+    since = f"it was caught up, but {{}}; {behind} (+6 per minute)"
+    assert told((10, 10), *((10, 10 + 4 * number) for number in range(1, 6))) == (
+        Health.WARN, since.format("its offset 10 has not moved for 4m00s"),
+    )  # fmt: skip
+    assert told((10, 10), *((10 + number, 10 + 5 * number) for number in range(1, 6))) == (
+        Health.WARN, since.format("the lag has grown for 4m00s"),
+    )  # fmt: skip
     assert told((10, 25), (5, 25)) == (Health.REWIND, f"its offset went back from 10 to 5; {behind}")
     stands = f"its offset 10 did not move in 2m00s; {behind}"
     assert told(*UNMOVED) == (Health.STALL, stands)
@@ -128,6 +136,33 @@ def test_the_allowance_is_still_fine() -> None:
 def test_one_sample_is_enough_to_have_caught_up_and_a_skip_to_the_end_is_one() -> None:
     assert _cause(_looks((10, 10))) is Cause.CAUGHT_UP
     assert _cause(_looks((10, 1000), (10, 1000), (10, 1000), (1000, 1000))) is Cause.CAUGHT_UP
+
+
+@pytest.mark.parametrize(
+    ("offsets", "cause"),
+    [
+        # It was caught up, and does not move; or moves, and the lag only grows.
+        (((10, 10), (10, 15), (10, 20), (10, 25), (10, 30), (10, 35)), Cause.FALLS_BEHIND),
+        (((10, 10), (12, 22), (14, 34), (16, 46), (18, 58), (20, 70)), Cause.FALLS_BEHIND),
+        # Less than 4 minutes, too few samples, a lag that falls or stays, one that was caught up later.
+        (((10, 10), (10, 15), (10, 20), (10, 25), (10, 30)), Cause.CAUGHT_UP),
+        (((10, 10), (10, 15), (None, 20), (None, 25), (None, 30), (10, 35)), Cause.CAUGHT_UP),
+        (((10, 10), (10, 15), (11, 20), (17, 25), (24, 30), (31, 35)), Cause.CAUGHT_UP),
+        (((10, 10), (10, 15), (15, 20), (20, 25), (25, 30), (30, 35)), Cause.CAUGHT_UP),
+        (((10, 10), (10, 15), (20, 20), (20, 25), (20, 30), (20, 35)), Cause.CAUGHT_UP),
+    ],
+)
+def test_a_queue_that_was_caught_up_and_falls_behind_is_not_fine(offsets: tuple[Pair, ...], cause: Cause) -> None:
+    assert _cause(_looks(*offsets)) is cause
+
+
+def test_a_queue_that_was_caught_up_and_is_stuck_is_not_fine() -> None:
+    # No message arrives, so its lag does not grow.
+    looks = _looks((10, 10), (10, 13), (10, 13), (10, 13), (10, 13), step_ms=5 * MINUTE_MS)
+    verdict = _judge(looks)
+    assert (verdict.health, verdict.cause) == (Health.WARN, Cause.FALLS_BEHIND)
+    assert _cause(looks[:4]) is Cause.CAUGHT_UP
+    assert _cause(looks, lag_allowance=3) is Cause.CAUGHT_UP
 
 
 def test_an_empty_queue_is_nothing_to_catch_up_with_even_before_an_offset_is_stored() -> None:
@@ -312,23 +347,29 @@ judged AS (
     CASE WHEN consumer_offset <= max_offset THEN max_offset - consumer_offset
          WHEN consumer_offset IS NULL AND is_none_stored AND min_offset = max_offset THEN 0 END AS behind FROM same),
 known AS (
-  SELECT *, first_value(consumer_offset) OVER d AS at_end, first_value(behind) OVER d AS behind_end,
-    first_value(max_offset) OVER d - first_value(max_offset) OVER a AS produced,
+  SELECT *, first_value(consumer_offset) OVER d AS at_end, first_value(behind) OVER d AS behind_end
+  FROM judged WHERE behind IS NOT NULL WINDOW d AS (ORDER BY at_ms DESC)),
+later AS (SELECT * FROM known WHERE at_ms > coalesce((SELECT max(at_ms) FROM known WHERE behind = 0), at_ms - 1)),
+enough AS (SELECT count(*) >= 3 AND max(at_ms) - min(at_ms) >= 240000 AS is_enough FROM later),
+compared AS (
+  SELECT *, first_value(max_offset) OVER d - first_value(max_offset) OVER a AS produced,
     8 * (at_ms - min(at_ms) OVER ()) AS passed_ms, max(at_ms) OVER () - min(at_ms) OVER () AS span_ms
-  FROM judged WHERE behind IS NOT NULL WINDOW a AS (ORDER BY at_ms), d AS (ORDER BY at_ms DESC)),
+  FROM known WHERE NOT (SELECT is_enough FROM enough) OR at_ms >= (SELECT min(at_ms) FROM later)
+  WINDOW a AS (ORDER BY at_ms), d AS (ORDER BY at_ms DESC)),
 parts AS (
   SELECT behind, CASE WHEN span_ms = 0 THEN 0 ELSE max(0, (passed_ms + span_ms - 1) / span_ms - 1) END AS part
-  FROM known),
+  FROM compared),
 eighths AS (SELECT value AS part FROM json_each('[0, 1, 2, 3, 4, 5, 6, 7]')),
 moved AS (SELECT max(at_ms) AS moved_at_ms FROM known WHERE behind = 0 OR consumer_offset IS NOT at_end),
 telling AS (SELECT * FROM judged WHERE behind IS NOT NULL OR beyond OR is_none_stored ORDER BY at_ms DESC LIMIT 1)
 SELECT (SELECT count(*) FROM judged) AS sample_count, count(*) AS known_count,
   (SELECT max(at_ms) FROM judged) AS until_ms, min(at_ms) AS first_ms, max(at_ms) AS last_ms,
   min(behind) AS behind_lowest, max(behind_end) AS behind_last,
+  (SELECT min(at_ms) FROM compared) AS lag_from_ms,
   (SELECT json_group_array((SELECT min(behind) FROM parts WHERE parts.part = eighths.part)) FROM eighths) AS lows,
   (SELECT count(*) FROM parts WHERE part < 4) AS early_count,
   (SELECT count(*) FROM parts WHERE part > 3) AS later_count,
-  coalesce(max(produced), 0) AS produced,
+  (SELECT coalesce(max(produced), 0) FROM compared) AS produced,
   (SELECT consumer_offset FROM known WHERE consumer_offset IS NOT NULL ORDER BY at_ms DESC LIMIT 1) AS offset_last,
   max(consumer_offset) AS offset_highest, coalesce(min(consumer_offset) <> max(consumer_offset), 0) AS has_moved,
   (SELECT max(max(0, min_offset - consumer_offset)) FROM judged WHERE NOT beyond) AS lost_highest,
@@ -353,7 +394,8 @@ def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def _windows(draw: st.DrawFn) -> list[Observation]:
     """Return samples of a few small numbers, so that all of them meet; at each moment one."""
     looks = []
-    for at_ms in draw(st.lists(st.integers(0, 200), unique=True, max_size=8)):
+    every_ms = draw(st.sampled_from((1, 3_000)))
+    for at_ms in draw(st.lists(st.integers(0, 200).map(lambda number: number * every_ms), unique=True, max_size=8)):
         offset = draw(_maybe(st.integers(0, 6)))
         # Mostly an end that grows with time, as in a queue that lives.
         max_offset = draw(_maybe(st.one_of(st.just(6 + at_ms), st.integers(0, 8))))
@@ -400,6 +442,7 @@ def test_nothing_is_ok_but_what_was_seen_to_catch_up_or_to_gain(looks: list[Obse
     verdict = judge(facts, HealthSettings(least_span_ms=50))
     if verdict.health is Health.OK:
         assert facts.behind_lowest == 0 or (facts.rise is not None and facts.has_moved)
+        assert not is_stuck(facts, HealthSettings())
     if facts.known_count == 0:
         assert verdict.health is Health.UNKNOWN
     assert (verdict.health is Health.REWIND) <= (facts.has_gone_back and facts.behind_last != 0)

@@ -34,7 +34,7 @@ NOW_MS = START_MS + 100 * HOUR_MS
 
 
 def _run(spark: SparkSession, folder: Path, **options: Any) -> JobResult:
-    given = JobOptions(now_ms=NOW_MS, tables=str(folder), **options)
+    given = JobOptions(now_ms=NOW_MS, tables=str(folder), **{"window": "1h"} | options)
     assert JOB.check is not None
     JOB.check(given)
     return JOB.run(spark, given)
@@ -195,6 +195,8 @@ _CAUGHT_UP = ((10, 10), (10, 20), (10, 30))
 _UNMOVED = ((10, 20), (10, 20), (10, 30))
 _VERDICTS: dict[str, tuple[Sequence[tuple[int | None, int | None]], dict[str, Any], Health, Cause]] = {
     "caught-up": (_CAUGHT_UP, {}, Health.OK, Cause.CAUGHT_UP),
+    "falls-behind": ((*_CAUGHT_UP, (10, 35), (10, 40), (10, 45)), {}, Health.WARN, Cause.FALLS_BEHIND),
+    "hardly-falls-behind": ((*_CAUGHT_UP, (10, 35), (10, 40), (35, 45)), {}, Health.OK, Cause.CAUGHT_UP),
     "never-caught-up": (((10, 11), (10, 20), (10, 30)), {}, Health.STALL, Cause.STANDS_STILL),
     "lag-falls": (((8, 20), (12, 24), (18, 28)), {}, Health.OK, Cause.LAG_FALLS),
     "lag-hardly-falls": (((8, 20), (12, 24), (17, 28)), {}, Health.UNKNOWN, Cause.TOO_FEW_SAMPLES),
@@ -242,8 +244,8 @@ def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_
     assert (counts["anew"], counts["beyond"], counts["stall"]) == ((3, 3), (4, 3), (3, 3))
     rules = {row.cause: row.burrow_rule for row in stored if row.status != "UNKNOWN"}
     assert rules == {
-        "CAUGHT_UP": 1, "WENT_BACK": 2, "NOBODY_COMMITS": 3, "STANDS_STILL": 4, "LAG_GROWS": 5, "LAG_STEADY": 5,
-        "LAG_FALLS": 5,
+        "CAUGHT_UP": 1, "FALLS_BEHIND": 1, "WENT_BACK": 2, "NOBODY_COMMITS": 3, "STANDS_STILL": 4, "LAG_GROWS": 5,
+        "LAG_STEADY": 5, "LAG_FALLS": 5,
     }  # fmt: skip
     assert {row.burrow_rule for row in stored if row.status == "UNKNOWN"} == {None}
     growth = {row.consumer_group: row.growth_per_minute for row in stored}
@@ -335,6 +337,23 @@ def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: Spark
     assert changed_rows[0].offset_last == 50 * 105 + 7
 
 
+def test_by_default_windows_have_ten_snapshots_of_each_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    def at(minutes: list[int], label: str) -> list[Sample]:
+        looks = [Observation(START_MS + minute * MINUTE_MS, 10, 20) for minute in minutes]
+        return [snapshot_row("G", look, cluster_label=label, run_id=f"{label}-{look.at_ms}") for look in looks]
+
+    # One that is missing does not make the others rarer.
+    store_rows(tmp_path, at([*range(8), *range(28, 36)], "L"))
+    outcome = _run(spark, tmp_path, window=None)
+    assert (outcome.facts["windowMs"], {row.window_s for row in _trend(spark, tmp_path)}) == (10 * MINUTE_MS, {600})
+    assert "Health is that of the last 10m00s, in up to 8 snapshots" in outcome.notes[0]
+    store_rows(tmp_path, at(list(range(0, 60, 15)), "Other"))
+    outcome = _run(spark, tmp_path, window=None)
+    assert (outcome.facts["windowMs"], outcome.facts["sinceTimestampIso"]) == (3 * HOUR_MS, "2026-11-10T09:00:00.000Z")
+    assert outcome.facts["snapshotCount"] == 20
+    assert _run(spark, tmp_path, window=None, cluster_label="L").facts["windowMs"] == 10 * MINUTE_MS
+
+
 def test_windows_of_other_lengths_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
     store_rows(tmp_path, _steady("G", range(5), per_hour=12))
     hours = _run(spark, tmp_path)
@@ -419,11 +438,11 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
     assert (row["group"], row["cluster"], row["health"], other["group"], other["health"]) == (
         "G",
         "c1",
-        "OK",
+        "WARN",
         "Quiet",
         "OK",
     )
-    assert row["counts"] == {"REWIND": 0, "STOP": 0, "STALL": 0, "WARN": 0, "UNKNOWN": 0, "OK": 3}
+    assert row["counts"] == {"REWIND": 0, "STOP": 0, "STALL": 0, "WARN": 1, "UNKNOWN": 0, "OK": 2}
     assert (row["queueCount"], row["lag"], row["lagAtLeast"], row["unknownCount"], row["lagAtStart"]) == (
         3, 400, 400, 0, 300,
     )  # fmt: skip
@@ -551,7 +570,7 @@ from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.session import start_session
 
 spark = start_session(remote="local[2]")
-outcome = JOB.run(spark, JobOptions(now_ms=int(sys.argv[2]), tables=sys.argv[1]))
+outcome = JOB.run(spark, JobOptions(now_ms=int(sys.argv[2]), tables=sys.argv[1], window="1h"))
 row = outcome.rows[0]
 print(json.dumps([type(spark).__module__, row["health"], row["lag"], outcome.written[0].row_count]))
 """

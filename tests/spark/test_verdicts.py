@@ -11,7 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rmqctl.client.access import Access
+from rmqctl.net.clock import SystemClock
 from rmqctl.pipeline.jobs.definition import JobOptions
+from rmqctl.pipeline.jobs.lag.job import JOB as LAG
+from rmqctl.pipeline.jobs.slo.job import JOB as SLO
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.tables.schemas import LAG_TREND
 from tests.cli.calls import closed_address
@@ -55,6 +58,44 @@ def _begin(cluster: Cluster, name: str, count: int, **options: object) -> None:
 
 def _topic(name: str) -> str:
     return f"Verdict{name}"
+
+
+def test_a_group_that_dies_after_it_was_caught_up_is_not_ok(
+    cluster: Cluster, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snapshots are minutes apart by their own clock, so that the test need not last as long."""
+    name, folder = "Dies", tmp_path / "tables"
+    _begin(cluster, name, 40)
+    cluster.java.wait_consumed(_topic(name), 50)
+    cluster.java.persist(_topic(name))
+    began_ms = SystemClock().now_ms()
+    found = []
+    for number in range(8):
+        monkeypatch.setattr(SystemClock, "now_ms", lambda _, number=number: began_ms + number * 60_000)
+        _look(spark, cluster, folder, [name])
+        row = LAG.run(spark, JobOptions(now_ms=0, tables=str(folder))).rows[0]
+        found.append((row["health"], row["cause"], row["lag"]))
+        if number == 0:
+            cluster.java.stop(_topic(name))
+        if number == 6:
+            cluster.java.consume(f"{_topic(name)}Again", _topic(name), _topic(name))
+            cluster.java.wait_consumed(f"{_topic(name)}Again", 60)
+            cluster.java.stop(f"{_topic(name)}Again")
+        else:
+            cluster.java.produce(_topic(name), 10, queue=_QUEUE, prefix=f"round-{number}")
+    assert found == [
+        *(("OK", "CAUGHT_UP", 10 * number) for number in range(5)),
+        *(("WARN", "FALLS_BEHIND", 10 * number) for number in (5, 6)),
+        ("OK", "CAUGHT_UP", 0),
+    ]
+    # A snapshot counts until the next one, and four of them had more than 25 unread messages.
+    options = JobOptions(
+        now_ms=began_ms + 8 * 60_000, tables=str(folder), max_lags=("25",), since=str(began_ms - 60_000)
+    )
+    (week,) = SLO.run(None, options).rows
+    assert week["outsideCount"] == 1
+    assert 239_000 < week["outsideMs"] < 241_000
+    assert week["lagMax"] == 60
 
 
 def _reset(rmqctl: Rmqctl, name: str, offset: int) -> None:

@@ -13,14 +13,14 @@ from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.text.durations import short_duration
 
+from .shown_results import cut_of, failures_of, job_item, notes_of
 from .shown_values import show_value
 from .table_folder import ClusterLabel, known_name_servers
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
-    from rmqctl.pipeline.jobs.definition import Job, JobResult, ReportField
+    from rmqctl.pipeline.jobs.definition import Job, ReportField
     from rmqctl.pipeline.run import JobRun
 
 HELP = """\b
@@ -28,6 +28,7 @@ Examples:
   rmqctl pipeline run read --topic orders --since 2h --to /data/orders
   rmqctl pipeline run snapshot --tables /data/rocketmq
   rmqctl pipeline run lag --tables /data/rocketmq --html report.html
+  rmqctl pipeline run slo --tables /data/rocketmq --max-time-lag 5m --objective 99.9
   rmqctl pipeline run snapshot lag fleet-whatif --tables hdfs:///rocketmq --master yarn
   rmqctl pipeline run audit --topic orders --since 1h --remote sc://spark:15002
   rmqctl pipeline run lag --tables /data/rocketmq -o json | jq '.items[] | select(.health == "STALL")'
@@ -43,6 +44,9 @@ Jobs and their options (--limit applies to all):
   lag           rate the health of groups from their snapshots
                 --tables --cluster-label --group --topic --since --until
                 --window --html
+  slo           share of time within limits by group and week, error budgets
+                --tables --cluster-label --group --since --until --max-lag
+                --max-time-lag --objective
   dlq-report    count dead letters by group, origin, tag, reason, time
                 --group --since --until --tables --cluster-label --trace-topic
   audit         compare produced, stored and consumed: duplicates, losses,
@@ -52,7 +56,7 @@ Jobs and their options (--limit applies to all):
                 last snapshot --tables --cluster-label --group --topic --since
                 --until --strategy --change
 
-Jobs run in the given order. snapshot alone needs neither Java nor Spark (pip install '.[tables]'). For other jobs, or
+Jobs run in the given order. snapshot and slo need neither Java nor Spark (pip install '.[tables]'). For other jobs, or
 with --master, --remote or --conf, Spark is started once, by default locally on all cores. It requires Java 17 and
 PySpark (pip install '.[spark]'). Running a job a second time with the same input changes nothing. Spark's log is
 written to a file, whose name is shown if something fails; --debug shows the log itself."""
@@ -62,7 +66,8 @@ _FLAGS = {
     "tables": "--tables", "topics": "--topic", "groups": "--group", "since": "--since", "until": "--until",
     "tags": "--tag", "sql": "--sql", "to": "--to", "to_table": "--to-table", "overwrite": "--overwrite",
     "run_id": "--run-id", "recordings": "--recording", "cluster_label": "--cluster-label", "window": "--window",
-    "html": "--html", "strategies": "--strategy", "changes": "--change",
+    "html": "--html", "max_lags": "--max-lag", "max_time_lags": "--max-time-lag", "objective": "--objective",
+    "strategies": "--strategy", "changes": "--change",
     "trace_topic": "--trace-topic",
 }  # fmt: skip
 # How long a task waits for brokers that do not answer, unless --timeout is given.
@@ -98,10 +103,25 @@ def command(
         list[str] | None, typer.Option("--recording", metavar="FILE", help="Add recorded samples. Repeatable.")
     ] = None,
     window: Annotated[
-        str | None, typer.Option("--window", metavar="DURATION", help="Length of the windows to rate. [default: 1h]")
+        str | None,
+        typer.Option("--window", metavar="DURATION", help="Length of the windows to rate. [default: ten snapshots]"),
     ] = None,
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Also write the report as an HTML page.")
+    ] = None,
+    max_lag: Annotated[
+        list[str] | None,
+        typer.Option("--max-lag", metavar="[GROUP=]N", help="Most unread messages of a group. Repeatable."),
+    ] = None,
+    max_time_lag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max-time-lag", metavar="[GROUP=]DURATION", help="Highest age of the oldest unread one. Repeatable."
+        ),
+    ] = None,
+    objective: Annotated[
+        float | None,
+        typer.Option("--objective", metavar="PERCENT", help="Share of time within the limits. [default: 99]"),
     ] = None,
     strategy: Annotated[
         list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate. Repeatable.")
@@ -150,6 +170,7 @@ def command(
         now_ms=time.time_ns() // 1_000_000, tables=tables, topics=tuple(topic or ()), groups=tuple(group or ()),
         since=since, until=until, tags=tag, sql=sql, to=to, to_table=to_table, overwrite=overwrite, run_id=run_id,
         recordings=tuple(recording or ()), cluster_label=cluster_label, window=window, html=html,
+        max_lags=tuple(max_lag or ()), max_time_lags=tuple(max_time_lag or ()), objective=objective,
         strategies=tuple(strategy or ()), changes=tuple(change or ()), trace_topic=trace_topic,
         limit=limit,
     )  # fmt: skip
@@ -199,7 +220,14 @@ def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool, has_
         name_servers=known_name_servers(invocation),
         topics=tuple(invocation.full_name(name) for name in options.topics),
         groups=tuple(invocation.full_name(name) for name in options.groups),
+        max_lags=tuple(_full_limit(invocation, text) for text in options.max_lags),
+        max_time_lags=tuple(_full_limit(invocation, text) for text in options.max_time_lags),
     )
+
+
+def _full_limit(invocation: Invocation, text: str) -> str:
+    name, separator, limit = text.rpartition("=")
+    return f"{invocation.full_name(name)}={limit}" if name else f"{separator}{limit}"
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -258,7 +286,7 @@ class _Shown:
         if ran.error is not None and not self._ran:
             raise ran.error
         self._ran.append(ran)
-        failures = _failures(ran)
+        failures = failures_of(ran)
         self._failures += failures
         if self._display.format in TABLE_FORMATS:
             self._show_table(ran)
@@ -289,16 +317,16 @@ class _Shown:
 
     def _listing(self, all_ran: "Sequence[JobRun]", columns: Sequence[Column]) -> Listing:
         rows = [{"job": ran.job.name, **row} for ran in all_ran if ran.outcome is not None for row in ran.outcome.rows]
-        notes = [note for ran in all_ran for note in _notes(ran)]
+        notes = [note for ran in all_ran for note in notes_of(ran)]
         return Listing(
             kind="PipelineRun",
             columns=columns,
             items=rows,
             name=_name(columns),
-            failures=self._failures if all_ran is self._ran else [f for ran in all_ran for f in _failures(ran)],
-            extra={"jobs": [_job_item(ran) for ran in all_ran]},
+            failures=self._failures if all_ran is self._ran else [f for ran in all_ran for f in failures_of(ran)],
+            extra={"jobs": [job_item(ran) for ran in all_ran]},
             notes=notes if rows else notes[1:],
-            warnings=[sentence for ran in all_ran for sentence in _cut(ran)],
+            warnings=[sentence for ran in all_ran for sentence in cut_of(ran)],
             empty="" if not notes else notes[0],
         )
 
@@ -318,58 +346,3 @@ def _printable(text: str) -> str:
     from rmqctl.cli.output.text import printable
 
     return printable(text)
-
-
-def _failures(ran: "JobRun") -> list[Failure]:
-    if ran.error is not None:
-        return [Failure(None, f"job {ran.job.name}", ran.error)]
-    return list(ran.outcome.failures) if ran.outcome is not None else []
-
-
-def _job_item(ran: "JobRun") -> dict[str, Any]:
-    outcome = ran.outcome
-    return {
-        "job": ran.job.name,
-        "tookMs": ran.took_ms,
-        "rowCount": None if outcome is None else outcome.row_count,
-        "written": [
-            {"path": written.path, "rowCount": written.row_count} for written in (outcome.written if outcome else ())
-        ],
-        "facts": dict(outcome.facts) if outcome is not None else {},
-        "notes": list(outcome.notes) if outcome is not None else [],
-        "isDone": ran.error is None,
-    }
-
-
-def _notes(ran: "JobRun") -> list[str]:
-    outcome = ran.outcome
-    if outcome is None:
-        return []
-    return [*(_written(ran, outcome)), *outcome.notes]
-
-
-def _cut(ran: "JobRun") -> list[str]:
-    """Return a warning for rows that are left out, unless a table has all of them."""
-    from rmqctl.text.words import agreeing, counted
-
-    outcome = ran.outcome
-    if outcome is None:
-        return []
-    shown_count = len(outcome.rows)
-    shown = f"of {ran.job.name} {agreeing(shown_count, 'is')} shown (--limit)."
-    if outcome.is_cut:
-        return [f"Only {counted(shown_count, 'row')} {shown} There are more."]
-    if outcome.row_count is None or outcome.written or shown_count >= outcome.row_count:
-        return []
-    return [f"Only {shown_count} of {counted(outcome.row_count, 'row')} {shown}"]
-
-
-def _written(ran: "JobRun", outcome: "JobResult") -> list[str]:
-    from rmqctl.text.words import counted
-
-    took = f"in {short_duration(ran.took_ms)}"
-    said = []
-    for written in outcome.written:
-        what = "" if written.row_count is None else f"{counted(written.row_count, 'row')} to "
-        said.append(f"{ran.job.name} wrote {what}{written.path} {took}.")
-    return said or [f"{ran.job.name} finished {took}."]

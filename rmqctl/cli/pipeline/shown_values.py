@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import Any
 
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
+
+
+def _percent(value: float) -> str:
+    """Return three digits of a percentage; what is not all does not become 100 %."""
+    if 99 < abs(value) < 100:
+        return f"{floor(abs(value) * 100) / (100 if value > 0 else -100):.2f} %"
+    return f"{value:.3g} %" if abs(value) < 100 else f"{value:.0f} %"
 
 
 def show_value(kind: str, value: Any) -> str:
@@ -24,7 +32,7 @@ def show_value(kind: str, value: Any) -> str:
         case "duration":
             return short_duration(round(value))
         case "share":
-            return f"{100 * value:.3g} %"
+            return _percent(100 * value)
         case "number" if isinstance(value, float):
             return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0f}"
     return " ".join(str(value).split())

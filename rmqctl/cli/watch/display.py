@@ -18,7 +18,7 @@ HEALTH_HELP = """\
   REWIND   the offset went back
   STOP     no member holds the queue, and its offset does not move
   STALL    the offset does not move, although messages are unread
-  WARN     the offset moves, but the lag grows
+  WARN     the lag grows
   UNKNOWN  something could not be read, or no offset is stored
   OK       the group keeps up, or was caught up at some time in --window
 """

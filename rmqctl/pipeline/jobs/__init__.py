@@ -21,6 +21,7 @@ JOBS = {
     "read": "Read a range of messages, and write them to Parquet or a table, or show them.",
     "snapshot": "Write the offsets of all groups, current or recorded, to the table offset_snapshots.",
     "lag": "Judge groups by their snapshots: health, trends, stuck queues, skew, owners.",
+    "slo": "Show how long groups were within limits in each week, and what is left of their error budgets.",
     "dlq-report": "Count dead letters by group, origin, tag, reason and time.",
     "audit": "Compare produced, stored and consumed messages in windows of 10 minutes: duplicates, losses, latency.",
     "fleet-whatif": "Try other strategies and sizes on every group of the last snapshot.",

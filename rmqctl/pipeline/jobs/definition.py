@@ -47,6 +47,9 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     recordings: tuple[str, ...] = ()
     window: str | None = None
     html: str | None = None
+    max_lags: tuple[str, ...] = ()
+    max_time_lags: tuple[str, ...] = ()
+    objective: float | None = None
     strategies: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     trace_topic: str | None = None

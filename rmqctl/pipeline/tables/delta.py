@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rmqctl.errors import RmqctlError, UsageError
 
-from .schemas import TIMES, table_path
+from .schemas import TIMES, arrow_schema, table_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -109,6 +109,35 @@ class TableVersion:
                 yield from zip(
                     *(batch.column(name).to_pylist() if name in known else nothing for name in columns), strict=True
                 )
+
+    def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
+        """Yield some columns of the rows that satisfy an SQL condition as Arrow batches with the table's own types.
+
+        A column that the table lacks is null.
+        """
+        import pyarrow as pa
+
+        schema = pa.schema([arrow_schema(self.name).field(name) for name in columns])
+        with explained("read", self.root):
+            known = {field.name for field in self._table.schema().fields}
+            reader = self._table.scan([name for name in columns if name in known], where)
+            for batch in pa.RecordBatchReader.from_stream(reader):
+                yield pa.record_batch(
+                    [
+                        batch.column(field.name).cast(field.type)
+                        if field.name in known
+                        else pa.nulls(batch.num_rows, field.type)
+                        for field in schema
+                    ],
+                    schema,
+                )
+
+    def arrow(self, columns: Sequence[str], where: str | None = None) -> Any:
+        """Return the rows of batches() as one Arrow table."""
+        import pyarrow as pa
+
+        schema = pa.schema([arrow_schema(self.name).field(name) for name in columns])
+        return pa.Table.from_batches(self.batches(columns, where), schema)
 
     def values(self, column: str, where: str | None = None) -> set[Any]:
         """Return the distinct values of a column in the rows that satisfy an SQL condition."""

@@ -11,6 +11,7 @@ LAG_TREND = "lag_trend"
 AUDIT = "audit"
 DEAD_LETTERS = "dead_letters"
 ALLOC_WHATIF = "alloc_whatif"
+SLO_WEEKS = "slo_weeks"
 
 # Columns and their types for Spark; all can be null. `cluster_label` is given, else the name servers; `cluster` is the
 # name that brokers have for their cluster, often the same in several. `dt` is the day in UTC, by which each table is
@@ -54,6 +55,12 @@ SCHEMAS = {
         " topic string, broker_name string, queue_id int, queue_offset bigint, msg_id string, body_size_bytes int,"
         " consumer_group string, dt string"
     ),
+    SLO_WEEKS: (
+        "cluster_label string, week_start timestamp, measured_until timestamp, consumer_group string, max_lag bigint,"
+        " max_time_lag_ms bigint, objective double, state string, within double, budget_left double, within_ms bigint,"
+        " outside_ms bigint, unknown_ms bigint, absent_ms bigint, unmeasured_ms bigint, spell_count int,"
+        " longest_ms bigint, lag_max bigint, time_lag_max_ms bigint, dt string"
+    ),
 }
 # The column of each table whose bounds tell which files a range of time needs.
 TIMES = {
@@ -62,6 +69,7 @@ TIMES = {
     ALLOC_WHATIF: "snapshot_ts",
     AUDIT: "window_start",
     DEAD_LETTERS: "store_ts",
+    SLO_WEEKS: "week_start",
 }
 
 

@@ -10,6 +10,10 @@ from .observation import Observation, in_order, of_one_log
 
 # The number of parts of the time in which the lags are compared.
 PART_COUNT = 8
+# In less time, the parts have too few commits to show that a lag fluctuates.
+FLUCTUATION_MS = 240_000
+# As many samples show that a queue falls behind after it was caught up.
+LEAST_LATER_COUNT = 3
 
 
 class QueueFacts(Struct, frozen=True, kw_only=True):
@@ -20,10 +24,12 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     - `sample_count`, `known_count`: count(*), and count(*) of the known.
     - `until_ms`: the end of the window. `first_ms`, `last_ms`: min and max of at_ms, of the known.
     - `behind_lowest`, `behind_last`: min and last of behind, of the known.
-    - `lows`: min of behind, of the known in each eighth of their time, which includes its end: 8 * (at_ms - first_ms)
-      <= eighth * (last_ms - first_ms). None for an eighth without samples.
-    - `early_count`, `later_count`: count(*) of the known in the first half of the eighths, and in the second.
-    - `produced`: last minus first of max_offset, of the known.
+    - `lag_from_ms`: min(at_ms) of the known after the last one that is behind by 0, if they are at least 3 in at least
+      4 minutes; else `first_ms`. Since then the lag is compared.
+    - `lows`: min of behind, of the known since lag_from_ms, in each eighth of their time, which includes its end:
+      8 * (at_ms - lag_from_ms) <= eighth * (last_ms - lag_from_ms). None for an eighth without samples.
+    - `early_count`, `later_count`: count(*) of these in the first half of the eighths, and in the second.
+    - `produced`: last minus first of max_offset, of these.
     - `offset_last`, `offset_highest`, `has_moved`: last (not null) and max of consumer_offset, and min <> max, of the
       known.
     - `lost_highest`: max of greatest(0, min_offset - consumer_offset), of all samples not beyond the end: the most
@@ -45,6 +51,7 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     last_ms: int | None = None
     behind_lowest: int | None = None
     behind_last: int | None = None
+    lag_from_ms: int | None = None
     lows: tuple[int | None, ...] = ()
     early_count: int = 0
     later_count: int = 0
@@ -83,12 +90,17 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     @property
     def growth_per_minute(self) -> int | None:
         """How much the lag grows per minute: `rise` is that of half the time."""
-        return None if self.rise is None else round(self.rise * 2 * 60_000 / self.span_ms)
+        return None if self.rise is None else round(self.rise * 2 * 60_000 / self.lag_span_ms)
 
     @property
     def span_ms(self) -> int:
         """How long the group was watched: from the first known sample to the last."""
         return 0 if self.first_ms is None or self.last_ms is None else self.last_ms - self.first_ms
+
+    @property
+    def lag_span_ms(self) -> int:
+        """How long the lag is compared: from lag_from_ms to the last known sample."""
+        return 0 if self.lag_from_ms is None or self.last_ms is None else self.last_ms - self.lag_from_ms
 
 
 def facts_of(observations: Collection[Observation], *, until_ms: int | None = None) -> QueueFacts:
@@ -103,8 +115,10 @@ def facts_of(observations: Collection[Observation], *, until_ms: int | None = No
         return QueueFacts(sample_count=0, known_count=0, until_ms=until_ms)
     end = looks[-1].at_ms if until_ms is None else until_ms
     known = [(look.at_ms, behind, look.consumer_offset) for look in looks if (behind := look.behind) is not None]
+    compared = _compared(known)
+    parts = _parts(compared)
     ends = [look.max_offset for look in looks if look.behind is not None and look.max_offset is not None]
-    parts = _parts(known)
+    ends = ends[len(ends) - len(compared) :]
     telling = next((look for look in reversed(looks) if _tells(look)), None)
     behinds = [behind for _, behind, _ in known]
     offsets = [offset for _, _, offset in known if offset is not None]
@@ -118,6 +132,7 @@ def facts_of(observations: Collection[Observation], *, until_ms: int | None = No
         last_ms=known[-1][0] if known else None,
         behind_lowest=min(behinds, default=None),
         behind_last=behinds[-1] if behinds else None,
+        lag_from_ms=compared[0][0] if compared else None,
         lows=tuple(min(part, default=None) for part in parts),
         early_count=sum(map(len, parts[: PART_COUNT // 2])),
         later_count=sum(map(len, parts[PART_COUNT // 2 :])),
@@ -138,6 +153,13 @@ def facts_of(observations: Collection[Observation], *, until_ms: int | None = No
         is_none_stored=telling is not None and telling.is_none_stored and telling.behind is None,
         has_max_gone_back=len(looks) < len(ordered),
     )
+
+
+def _compared(known: Sequence[tuple[int, int, int | None]]) -> Sequence[tuple[int, int, int | None]]:
+    """Return the samples since the queue was last caught up, all if these are few."""
+    later = known[max((index + 1 for index, (_, behind, _) in enumerate(known) if behind == 0), default=0) :]
+    is_enough = len(later) >= LEAST_LATER_COUNT and later[-1][0] - later[0][0] >= FLUCTUATION_MS
+    return later if is_enough else known
 
 
 def _parts(known: Sequence[tuple[int, int, int | None]]) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from .facts import QueueFacts
-from .verdict import HealthSettings, why_unknown
+from .verdict import HealthSettings, is_stuck, why_unknown
 
 _DEFAULTS = HealthSettings()
 
@@ -27,13 +27,12 @@ class Stuck(Struct, frozen=True):
 def find_stuck(facts: QueueFacts, settings: HealthSettings = _DEFAULTS) -> Stuck | None:
     """Return the queue as stuck if, up to its last known sample, it did not move for `stuck_ms`; else None.
 
-    The time counts only while messages are unread: an offset rests when no messages arrive. A single sample never
-    proves it, whatever `stuck_ms` is.
+    The time counts only while messages are unread: an offset rests when no messages arrive.
     """
     since_ms, last_ms = facts.still_from_ms, facts.last_ms
     if since_ms is None or last_ms is None or facts.offset_last is None or facts.behind_last is None:
         return None
-    if why_unknown(facts, settings) is not None or last_ms == since_ms or last_ms - since_ms < settings.stuck_ms:
+    if why_unknown(facts, settings) is not None or not is_stuck(facts, settings):
         return None
     # The broker's clock can be ahead of the clock of the samples.
     bounds = [

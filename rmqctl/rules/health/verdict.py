@@ -11,7 +11,7 @@ from msgspec import Struct
 from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
-from .facts import QueueFacts
+from .facts import FLUCTUATION_MS, LEAST_LATER_COUNT, QueueFacts
 
 
 class Health(StrEnum):
@@ -29,6 +29,7 @@ class Cause(StrEnum):
     """The rule that decided. The last seven explain UNKNOWN."""
 
     CAUGHT_UP = "CAUGHT_UP"
+    FALLS_BEHIND = "FALLS_BEHIND"
     WENT_BACK = "WENT_BACK"
     NOBODY_COMMITS = "NOBODY_COMMITS"
     STANDS_STILL = "STANDS_STILL"
@@ -46,6 +47,7 @@ class Cause(StrEnum):
 
 _HEALTH = {
     Cause.CAUGHT_UP: Health.OK,
+    Cause.FALLS_BEHIND: Health.WARN,
     Cause.WENT_BACK: Health.REWIND,
     Cause.NOBODY_COMMITS: Health.STOP,
     Cause.STANDS_STILL: Health.STALL,
@@ -74,8 +76,6 @@ _DEFAULTS = HealthSettings()
 LEAST_GROWTH = 150
 # persistConsumerOffsetInterval of RocketMQ's clients.
 COMMIT_MS = 5_000
-# In less time, the parts have too few commits to show that a lag fluctuates.
-FLUCTUATION_MS = 240_000
 
 
 class QueueVerdict(Struct, frozen=True):
@@ -92,8 +92,9 @@ def judge(facts: QueueFacts, settings: HealthSettings = _DEFAULTS) -> QueueVerdi
     1. REWIND: the offset is below its highest. For Burrow, every step back is a rewind. Here a step back is ignored
        once the offset has passed its highest again, and while the lag is within the allowance: orderly groups may step
        back, and applying a reset briefly shows the old offset.
-    2. OK: at some moment, the lag was within the allowance. As in Burrow, a group that stops right after catching up is
-       OK until that moment leaves the window.
+    2. OK: at some moment, the lag was within the allowance. WARN if it has only grown since, or the offset has not
+       moved for `stuck_ms`. For Burrow, a group that stops right after catching up is OK until that moment leaves the
+       window. In an hour, that hides a dead group.
     3. STOP: no member commits, for the whole window. Burrow compares the time of the last commit with the window, but
        RocketMQ's brokers do not report that time. A member commits the offset of each queue that it holds every 5 s,
        moved or not. So no member commits when no sample saw the queue held, at least `least_count` samples saw it not
@@ -115,13 +116,32 @@ def _cause(facts: QueueFacts, settings: HealthSettings) -> Cause:
     if facts.has_gone_back and (facts.behind_last or 0) > settings.lag_allowance:
         return Cause.WENT_BACK
     if facts.behind_lowest is not None and facts.behind_lowest <= settings.lag_allowance:
-        return Cause.CAUGHT_UP
+        return Cause.FALLS_BEHIND if _falls_behind(facts, settings) else Cause.CAUGHT_UP
     if facts.known_count < settings.least_count or facts.span_ms < settings.least_span_ms:
         return Cause.TOO_FEW_SAMPLES
     if not facts.has_moved:
         is_unheld = facts.held_count == 0 and facts.unheld_count >= settings.least_count
         return Cause.NOBODY_COMMITS if is_unheld else Cause.STANDS_STILL
     return lag_growth(facts)
+
+
+def _falls_behind(facts: QueueFacts, settings: HealthSettings) -> bool:
+    """Return whether a queue that was caught up has a lag now that has only grown since, or does not move any more."""
+    if (facts.behind_last or 0) <= settings.lag_allowance:
+        return False
+    # With a low of 0, too little is known of the time since then.
+    is_seen = facts.early_count + facts.later_count >= LEAST_LATER_COUNT and facts.lag_span_ms >= FLUCTUATION_MS
+    is_seen = is_seen and facts.lowest_in(0, len(facts.lows)) != 0
+    return is_stuck(facts, settings) or (is_seen and lag_growth(facts) is Cause.LAG_GROWS)
+
+
+def is_stuck(facts: QueueFacts, settings: HealthSettings) -> bool:
+    """Return whether the queue has unread messages and did not move for `stuck_ms`, up to its last known sample.
+
+    A single sample never proves it, whatever `stuck_ms` is.
+    """
+    since_ms, last_ms = facts.still_from_ms, facts.last_ms
+    return since_ms is not None and last_ms is not None and 0 < last_ms - since_ms >= settings.stuck_ms
 
 
 def lag_growth(facts: QueueFacts) -> Cause:
@@ -142,7 +162,7 @@ def lag_growth(facts: QueueFacts) -> Cause:
         return Cause.TOO_FEW_SAMPLES
     fewest = min(facts.early_count, facts.later_count)
     least = max(1.0, facts.produced / 2 / LEAST_GROWTH)
-    per_commit = facts.produced * COMMIT_MS / facts.span_ms
+    per_commit = facts.produced * COMMIT_MS / facts.lag_span_ms
     uncertain = max(least, per_commit * 3 / (fewest + 1))
     third, fourth = facts.lowest_in(4, 6), facts.lowest_in(6, 8)
     turn = max(least, per_commit * 12 / (fewest + 2))
@@ -152,7 +172,7 @@ def lag_growth(facts: QueueFacts) -> Cause:
         return Cause.LAG_STEADY if fewest > 1 else Cause.TOO_FEW_SAMPLES
     lows = [low for low in facts.lows if low is not None]
     if any(map(ge, lows, lows[1:])) and rise <= max(per_commit, 4 * sqrt(min(max(lows), facts.produced / 2))):
-        return Cause.LAG_STEADY if facts.span_ms >= FLUCTUATION_MS else Cause.TOO_FEW_SAMPLES
+        return Cause.LAG_STEADY if facts.lag_span_ms >= FLUCTUATION_MS else Cause.TOO_FEW_SAMPLES
     return Cause.LAG_GROWS if rise > uncertain else Cause.TOO_FEW_SAMPLES
 
 
@@ -178,6 +198,7 @@ def _silent_ms(facts: QueueFacts) -> int:
 
 _SENTENCES = {
     Cause.CAUGHT_UP: "the lag was {lowest} at its lowest in this window; it is {last} behind",
+    Cause.FALLS_BEHIND: "it was caught up, but {since}; it is {last} behind{growth}",
     Cause.WENT_BACK: "its offset went back from {facts.offset_highest} to {facts.offset_last}; it is {last} behind",
     Cause.NOBODY_COMMITS: "no member held the queue, and its offset {facts.offset_last} did not move in {span};"
     " it is {last} behind",
@@ -203,11 +224,20 @@ def _sentence(cause: Cause, facts: QueueFacts) -> str:
         samples=counted(facts.known_count, "sample"),
         span=short_duration(facts.span_ms),
         silent=short_duration(_silent_ms(facts)),
+        since=_since(facts),
         growth=_growth(cause, facts),
     )
     if facts.lost_highest:
         sentence += f"; up to {_messages(facts.lost_highest)} had been deleted unread"
     return sentence + ("; only samples since the end of the queue went back count" if facts.has_max_gone_back else "")
+
+
+def _since(facts: QueueFacts) -> str:
+    """Return what a queue that falls behind does since it was caught up."""
+    still_ms = 0 if facts.still_from_ms is None or facts.last_ms is None else facts.last_ms - facts.still_from_ms
+    if still_ms and still_ms >= facts.lag_span_ms:
+        return f"its offset {facts.offset_last} has not moved for {short_duration(still_ms)}"
+    return f"the lag has grown for {short_duration(facts.lag_span_ms)}"
 
 
 def _growth(cause: Cause, facts: QueueFacts) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.cli.pipeline.shown_results import cut_of
 from rmqctl.pipeline.jobs import JOBS, load_jobs
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult, WrittenTable
 from rmqctl.pipeline.run import JobRun
@@ -132,7 +133,7 @@ def test_a_package_that_can_t_be_written(capsys: Captured, tmp_path: Path) -> No
 )
 def test_rows_beyond_the_limit_are_never_left_out_silently(outcome: JobResult, warnings: list[str]) -> None:
     (job,) = load_jobs(["read"])
-    assert import_module("rmqctl.cli.pipeline.run")._cut(JobRun(job, 1, outcome)) == warnings
+    assert cut_of(JobRun(job, 1, outcome)) == warnings
 
 
 def test_a_broker_that_spark_does_not_see_is_named_and_its_result_is_partial(

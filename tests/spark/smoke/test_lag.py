@@ -73,7 +73,7 @@ def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_pa
         rates = (row.slope_msgs_per_s, row.produce_rate, row.consume_rate, row.eta_s)
         for found, wanted in zip(rates, structs.astuple(compute_trend(queue)), strict=True):
             assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-9)), name
-        assert (row.sample_count, row.window_s, row.dt) == (len(queue), 3600, "2026-11-10"), name
+        assert (row.sample_count, row.window_s, row.dt) == (len(queue), 600, "2026-11-10"), name
 
 
 def test_snapshots_of_a_cluster_come_to_verdicts(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqctl.rules.health import Cause
-from rmqctl.rules.health.facts import PART_COUNT
-from rmqctl.rules.health.verdict import COMMIT_MS, FLUCTUATION_MS, LEAST_GROWTH
+from rmqctl.rules.health.facts import FLUCTUATION_MS, LEAST_LATER_COUNT, PART_COUNT
+from rmqctl.rules.health.verdict import COMMIT_MS, LEAST_GROWTH
 
 from .queue_samples import NumberColumn, QueueSamples, RowRuns, at_rows, known_where
 
@@ -24,7 +24,7 @@ _TOO_FEW, _GROWS, _STEADY, _FALLS = range(len(GROWTH_CAUSES))
 
 def growth_facts(samples: QueueSamples, stretches: RowRuns) -> dict[str, Any]:
     """Return the fields of QueueFacts that lag_growth() needs; `lows` has a column per part of the time."""
-    known, end = samples.behind.known, samples.max.values
+    known, end = _compared(samples, stretches), samples.max.values
     first, last = stretches.first(known), stretches.last(known)
     first_ms, last_ms = at_rows(samples.at_ms, first).values, at_rows(samples.at_ms, last).values
     of, at_ms, behind = stretches.of[known], samples.at_ms[known], samples.behind.values[known]
@@ -36,11 +36,29 @@ def growth_facts(samples: QueueSamples, stretches: RowRuns) -> dict[str, Any]:
     starts = np.flatnonzero(np.diff(place, prepend=-1))
     lows[place[starts]] = np.minimum.reduceat(behind, starts)
     return {
+        "lag_from_ms": at_rows(samples.at_ms, first),
         "lows": NumberColumn(lows.reshape(-1, PART_COUNT), counts > 0),
         "early_count": counts[:, :_HALF].sum(axis=1),
         "later_count": counts[:, _HALF:].sum(axis=1),
         "produced": at_rows(end, last).values - at_rows(end, first).values,
     }
+
+
+def _compared(samples: QueueSamples, stretches: RowRuns) -> Bools:
+    """Return the known samples since the queue was last caught up, all of a stretch where these are few."""
+    known = samples.behind.known
+    later = known & stretches.since(stretches.last(known & (samples.behind.values == 0)) + 1)
+    first, last = stretches.first(later), stretches.last(later)
+    span_ms = at_rows(samples.at_ms, last).values - at_rows(samples.at_ms, first).values
+    is_enough = (stretches.count(later) >= LEAST_LATER_COUNT) & (span_ms >= FLUCTUATION_MS)
+    return np.where(is_enough[stretches.of], later, known)
+
+
+def is_growth_seen(facts: Mapping[str, Any]) -> Bools:
+    """Return whether the lag of each row was compared in samples that are enough, and not caught up."""
+    is_enough = (facts["early_count"] + facts["later_count"] >= LEAST_LATER_COUNT) & (_span_ms(facts) >= FLUCTUATION_MS)
+    lowest = _lowest_in(facts["lows"], 0, PART_COUNT)
+    return np.asarray(is_enough & ~(lowest.known & (lowest.values == 0)))
 
 
 def growth_per_minute(facts: Mapping[str, Any]) -> NumberColumn:
@@ -77,8 +95,8 @@ def growth_causes(facts: Mapping[str, Any]) -> Ints:
 
 
 def _span_ms(facts: Mapping[str, Any]) -> Ints:
-    """Return the time from the first known sample to the last, 1 for 0: all are then in the first part."""
-    span_ms: Ints = np.maximum(1, facts["last_ms"].values - facts["first_ms"].values)
+    """Return QueueFacts.lag_span_ms, 1 for 0: all samples are then in the first part."""
+    span_ms: Ints = np.maximum(1, facts["last_ms"].values - facts["lag_from_ms"].values)
     return span_ms
 
 

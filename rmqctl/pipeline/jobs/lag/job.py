@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from rmqctl.errors import UsageError
 from rmqctl.page.file import replace_file, require_file
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.report.lag_page import LagPage, render_page
@@ -18,23 +17,20 @@ from rmqctl.pipeline.tables.frames import of_label, of_queues, read_between, rea
 from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import HealthSettings
-from rmqctl.text.durations import parse_duration_ms, short_duration
-from rmqctl.text.option_errors import option_errors
+from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
 from .facts import TaskDivision, find_gone, share_out, taken_between, trend_rows, window_facts
 from .groups import count_health, group_rows, group_series
+from .span import LagSpan, SampleExtent, extent_of, fitting_window_ms, given_window_ms, span_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .queue_windows import Windows
 
-_WINDOW_MS = HOUR_MS
-_LEAST_WINDOW_MS = 60_000
-_DAY_MS = 24 * HOUR_MS
 _ROWS = 20
 # Numbers of groups that are plotted on the page, and listed in its table.
 _DRAWN, _LISTED = 10, 200
@@ -43,67 +39,8 @@ _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _FILES_AT_ONCE = 16
 
 
-class LagSpan(NamedTuple):
-    """The examined time: whole windows from `since_ms` to `until_ms`; the last window ends at `end_ms`.
-
-    `now_ms` is the latest time at which there could be a sample: that of the last one, or the requested end.
-    """
-
-    since_ms: int
-    until_ms: int
-    end_ms: int
-    now_ms: int
-
-    def begun_with(self, oldest_ms: int, length_ms: int) -> LagSpan:
-        """Return the span without the windows and hours before the oldest sample."""
-        return self._replace(since_ms=max(self.since_ms, _floor_ms(oldest_ms, max(length_ms, HOUR_MS))))
-
-
-class SampleExtent(NamedTuple):
-    """The numbers of rows and snapshots, and the oldest time, or None without rows."""
-
-    row_count: int
-    snapshot_count: int
-    oldest_ms: int | None
-
-
-def window_ms(options: JobOptions) -> int:
-    """Return the length of a window. Raises UsageError unless it divides an hour, or is whole hours."""
-    if options.window is None:
-        return _WINDOW_MS
-    with option_errors("--window"):
-        found = parse_duration_ms(options.window)
-    is_whole = found >= _LEAST_WINDOW_MS and found % 1000 == 0
-    fits = is_whole and (HOUR_MS % found == 0 or found % HOUR_MS == 0)
-    if not fits:
-        raise UsageError(
-            f"--window {options.window} neither divides an hour nor is a whole number of hours.",
-            hint="Use at least 1m, for example 5m, 15m, 1h, 6h or 1d.",
-        )
-    return found
-
-
-def span_of(options: JobOptions, newest_ms: int) -> LagSpan:
-    """Return the time to examine: by default 24 hours, or one window if longer, up to the newest sample.
-
-    It is widened to whole windows and hours, so that complete parts of the table are replaced. Raises UsageError.
-    """
-    length_ms = window_ms(options)
-    end_ms = options.time_ms("until", newest_ms + 1)
-    since_ms = options.time_ms("since", max(0, end_ms - max(_DAY_MS, length_ms)))
-    if since_ms >= end_ms:
-        raise UsageError("--since is not before --until." if options.until else "--since is after the last snapshot.")
-    unit_ms = max(length_ms, HOUR_MS)
-    until_ms = _floor_ms(end_ms - 1, unit_ms) + unit_ms
-    return LagSpan(_floor_ms(since_ms, unit_ms), until_ms, end_ms, newest_ms if options.until is None else end_ms)
-
-
-def _floor_ms(at_ms: int, unit_ms: int) -> int:
-    return at_ms // unit_ms * unit_ms
-
-
 def _check(options: JobOptions) -> None:
-    window_ms(options)
+    given_window_ms(options)
     for name in ("since", "until"):
         options.time_ms(name, 0)
     if options.html is not None:
@@ -119,22 +56,27 @@ def _run(spark: SparkSession, options: JobOptions) -> JobResult:
 def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     from .queue_windows import Windows
 
-    length_ms = window_ms(options)
     version = require_version(Table(options.tables, OFFSET_SNAPSHOTS))
     newest_ms = _newest_ms(spark, version, options)
     if newest_ms is None:
         whose = "" if options.cluster_label is None else f" of {options.cluster_label}"
         note = f"There are no snapshots{whose}. Take one with rmqctl pipeline run snapshot."
         return JobResult(row_count=0, notes=(note,))
-    span = span_of(options, newest_ms)
 
     def taken(since_ms: int, until_ms: int) -> DataFrame:
         found = read_between(spark, version, since_ms, until_ms)
         return of_label(taken_between(found, since_ms, until_ms), options.cluster_label)
 
+    given_ms = given_window_ms(options)
+    span = span_of(options, newest_ms, given_ms or HOUR_MS)
     every_row = taken(span.since_ms, span.until_ms)
+    seen = extent_of(of_queues(every_row))
+    length_ms = given_ms or fitting_window_ms(seen.interval_ms)
+    if given_ms is None and length_ms > HOUR_MS:
+        span = span_of(options, newest_ms, length_ms)
+        every_row = taken(span.since_ms, span.until_ms)
+        seen = extent_of(of_queues(every_row))
     rows = of_queues(every_row)
-    seen = _seen(rows)
     if seen.oldest_ms is None:
         between = f"between {iso_time(span.since_ms)} and {iso_time(span.until_ms)}"
         return JobResult(row_count=0, notes=(f"There are no snapshots {between}.",))
@@ -174,7 +116,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
         row_count=len(groups),
         facts=facts,
         written=tuple(written),
-        notes=tuple(_notes(options, most_count, len(groups) - limit)),
+        notes=tuple(_notes(options, length_ms, most_count, len(groups) - limit)),
         shows=frozenset(_shown_columns(groups, facts)),
     )
 
@@ -229,15 +171,6 @@ def _at_once(files: Sequence[TableFile]) -> Iterator[Sequence[TableFile]]:
     while begin < len(files):
         yield files[begin : begin + count]
         begin, count = begin + count, 4 * count
-
-
-def _seen(rows: DataFrame) -> SampleExtent:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    oldest, count = F.min("snapshot_ts").alias("oldest"), F.count(F.lit(1)).alias("row_count")
-    runs = rows.groupBy("cluster_label", "run_id").agg(count, oldest)
-    found = runs.agg(F.sum("row_count"), F.count(F.lit(1)), F.unix_millis(F.min("oldest"))).collect()[0]
-    return SampleExtent(found[0] or 0, found[1], found[2])
 
 
 def _chosen(rows: DataFrame, options: JobOptions) -> Callable[..., DataFrame]:
@@ -322,13 +255,15 @@ def _facts(
     }
 
 
-def _notes(options: JobOptions, most_count: int, more_count: int) -> list[str]:
+def _notes(options: JobOptions, length_ms: int, most_count: int, more_count: int) -> list[str]:
     notes = []
+    window = short_duration(length_ms)
     if most_count < HealthSettings().least_count:
-        window = short_duration(window_ms(options))
         notes.append(
             f"No queue has more than {counted(most_count, 'snapshot')} in the last {window}; use a longer --window."
         )
+    elif options.window is None:
+        notes.append(f"Health is that of the last {window}, in up to {counted(most_count, 'snapshot')}; see --window.")
     if options.groups or options.topics:
         notes.append("The table lag_trend was not written, because its hours must have all groups and topics.")
     if more_count > 0:

@@ -18,7 +18,7 @@ from msgspec import convert
 
 from rmqctl.rules.health import Cause, HealthSettings, QueueFacts, find_stuck, judge
 
-from .growth import GROWTH_CAUSES, growth_causes, growth_facts, growth_per_minute
+from .growth import GROWTH_CAUSES, growth_causes, growth_facts, growth_per_minute, is_growth_seen
 from .queue_samples import (
     NameColumn,
     NumberColumn,
@@ -41,7 +41,8 @@ MADE = (
     "window_start_ms bigint, window_end_ms bigint, cluster_label string, cluster string, consumer_group string,"
     " topic string, broker_name string, queue_id int,"
     " sample_count bigint, known_count bigint, until_ms bigint, first_ms bigint, last_ms bigint, behind_lowest bigint,"
-    " behind_last bigint, lows array<bigint>, early_count bigint, later_count bigint, produced bigint,"
+    " behind_last bigint, lag_from_ms bigint, lows array<bigint>, early_count bigint, later_count bigint,"
+    " produced bigint,"
     " offset_last bigint, offset_highest bigint, has_moved boolean, lost_highest bigint, held_count bigint,"
     " unheld_count bigint, moved_at_ms bigint, still_from_ms bigint, last_timestamp_ms bigint, has_stored boolean,"
     " is_beyond_max boolean, is_none_stored boolean, has_max_gone_back boolean,"
@@ -50,9 +51,11 @@ MADE = (
     " status string, cause string, burrow_rule int, is_stuck boolean,"
     " client_id string, client_ids array<string>, owner_change_count bigint"
 )
-# Burrow's rules by number, in its own order: judge() applies the second before the first. None of them is UNKNOWN.
+# Burrow's rules by number, in its own order: judge() applies the second before the first, and Burrow does not ask what
+# was after a queue was caught up. None of them is UNKNOWN.
 _RULES = {
     Cause.CAUGHT_UP: 1,
+    Cause.FALLS_BEHIND: 1,
     Cause.WENT_BACK: 2,
     Cause.NOBODY_COMMITS: 3,
     Cause.STANDS_STILL: 4,
@@ -309,6 +312,7 @@ def _answers(facts: dict[str, Any], settings: HealthSettings) -> list[Bools]:
         span_ms >= settings.least_span_ms,
         silent_ms > np.maximum(span_ms, settings.least_span_ms),
         lowest.known & (lowest.values <= settings.lag_allowance),
+        is_growth_seen(facts),
         facts["behind_last"].values > settings.lag_allowance,
         facts["offset_last"].values < facts["offset_highest"].values,
         facts["offset_last"].known,

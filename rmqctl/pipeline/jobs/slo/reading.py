@@ -1,0 +1,95 @@
+"""Reads the rows of groups from offset_snapshots, without Spark: some groups at a time, each of them whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqctl.pipeline.tables.conditions import any_of
+from rmqctl.pipeline.tables.delta import TableVersion
+
+from .states import GroupSamples
+
+# Rows in memory at a time, about 500 bytes each.
+_MOST_ROWS = 1_000_000
+_COLUMNS = (
+    "cluster_label", "consumer_group", "topic", "broker_name", "queue_id", "run_id", "snapshot_ts", "consumer_offset",
+    "max_offset", "min_offset", "is_none_stored", "lag_state", "is_subscribed", "is_configured",
+)  # fmt: skip
+_EXPIRED = "EXPIRED"
+
+
+def count_rows(version: TableVersion, where: str) -> Counter[str]:
+    """Return the number of rows of each group; the rows are not kept in memory."""
+    counts: Counter[str] = Counter()
+    for batch in version.batches(("consumer_group",), where):
+        for pair in batch.column("consumer_group").value_counts().to_pylist():
+            counts[pair["values"]] += pair["counts"]
+    return counts
+
+
+def read_groups(
+    version: TableVersion, counts: Mapping[str, int], where: Sequence[str]
+) -> Iterator[tuple[str, str, GroupSamples]]:
+    """Yield the label, the group and the rows of each group of each cluster; `counts` are the rows by group."""
+    for names in _in_parts(counts):
+        table = version.arrow(_COLUMNS, " and ".join([*where, any_of("consumer_group", names)]))
+        if table.num_rows:
+            yield from _groups(table)
+
+
+def _in_parts(counts: Mapping[str, int]) -> Iterator[list[str]]:
+    """Yield the names in parts, each of which has few enough rows for the memory."""
+    part: list[str] = []
+    row_count = 0
+    for name, count in counts.items():
+        if part and row_count + count > _MOST_ROWS:
+            yield part
+            part, row_count = [], 0
+        part.append(name)
+        row_count += count
+    if part:
+        yield part
+
+
+def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
+    def codes(*columns: str) -> tuple[Any, list[tuple[Any, ...]]]:
+        """Return a number for each row by the values of some columns, and the values by number."""
+        encoded = [table.column(name).combine_chunks().dictionary_encode(null_encoding="encode") for name in columns]
+        numbers = np.zeros(table.num_rows, np.int64)
+        for column in encoded:
+            numbers = numbers * len(column.dictionary) + column.indices.to_numpy()
+        kinds, firsts, of = np.unique(numbers, return_index=True, return_inverse=True)
+        named = [
+            tuple(column.dictionary[column.indices[int(at)].as_py()].as_py() for column in encoded) for at in firsts
+        ]
+        return of, named if len(kinds) else []
+
+    def numbers(name: str) -> Any:
+        return table.column(name).fill_null(-1).to_numpy()
+
+    def flags(name: str, *, default: bool) -> Any:
+        return table.column(name).fill_null(default).to_numpy()
+
+    is_queue = pc.is_valid(table.column("broker_name")).to_numpy()
+    of_group, groups = codes("cluster_label", "consumer_group")
+    rows = GroupSamples(
+        queue=codes("topic", "broker_name", "queue_id")[0],
+        run=codes("run_id")[0],
+        at_ms=table.column("snapshot_ts").cast("int64").to_numpy() // 1000,
+        consumer=numbers("consumer_offset"),
+        max=numbers("max_offset"),
+        min=numbers("min_offset"),
+        is_none_stored=flags("is_none_stored", default=False),
+        is_expired=pc.fill_null(pc.equal(table.column("lag_state"), _EXPIRED), False).to_numpy(),
+        is_counted=is_queue & flags("is_subscribed", default=True) & flags("is_configured", default=True),
+    )
+    order = np.argsort(of_group, kind="stable")
+    ends = np.searchsorted(of_group[order], np.arange(len(groups)), side="right")
+    for name, begin, end in zip(groups, [0, *ends[:-1]], ends, strict=True):
+        yield *name, rows.take(order[begin:end])
