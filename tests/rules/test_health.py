@@ -161,6 +161,10 @@ def test_a_queue_that_was_caught_up_and_is_stuck_is_not_fine() -> None:
     looks = _looks((10, 10), (10, 13), (10, 13), (10, 13), (10, 13), step_ms=5 * MINUTE_MS)
     verdict = _judge(looks)
     assert (verdict.health, verdict.cause) == (Health.WARN, Cause.FALLS_BEHIND)
+    assert "its offset 10 has not moved for 15m00s" in verdict.reason
+    # It has moved since it was caught up, and its lag does not grow any more.
+    moved = _looks((10, 10), (11, 14), *((12, 15),) * 4, step_ms=5 * MINUTE_MS)
+    assert "its offset 12 has not moved for 15m00s" in _judge(moved).reason
     assert _cause(looks[:4]) is Cause.CAUGHT_UP
     assert _cause(looks, lag_allowance=3) is Cause.CAUGHT_UP
 

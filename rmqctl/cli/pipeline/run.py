@@ -227,7 +227,7 @@ def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool, has_
 
 def _full_limit(invocation: Invocation, text: str) -> str:
     name, separator, limit = text.rpartition("=")
-    return f"{invocation.full_name(name)}={limit}" if name else f"{separator}{limit}"
+    return f"{invocation.full_name(name) if name else name}{separator}{limit}"
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

@@ -102,13 +102,8 @@ class TableVersion:
 
     def rows(self, columns: Sequence[str], where: str | None = None) -> Iterator[tuple[Any, ...]]:
         """Yield some columns of the rows that satisfy an SQL condition; None for a column that the table lacks."""
-        with explained("read", self.root):
-            known = {field.name for field in self._table.schema().fields}
-            for batch in self._table.scan([name for name in columns if name in known], where):
-                nothing = [None] * batch.num_rows
-                yield from zip(
-                    *(batch.column(name).to_pylist() if name in known else nothing for name in columns), strict=True
-                )
+        for batch in self.batches(columns, where):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
         """Yield some columns of the rows that satisfy an SQL condition as Arrow batches with the table's own types.
@@ -117,7 +112,7 @@ class TableVersion:
         """
         import pyarrow as pa
 
-        schema = pa.schema([arrow_schema(self.name).field(name) for name in columns])
+        schema = arrow_schema(self.name, columns)
         with explained("read", self.root):
             known = {field.name for field in self._table.schema().fields}
             reader = self._table.scan([name for name in columns if name in known], where)
@@ -136,8 +131,7 @@ class TableVersion:
         """Return the rows of batches() as one Arrow table."""
         import pyarrow as pa
 
-        schema = pa.schema([arrow_schema(self.name).field(name) for name in columns])
-        return pa.Table.from_batches(self.batches(columns, where), schema)
+        return pa.Table.from_batches(self.batches(columns, where), arrow_schema(self.name, columns))
 
     def values(self, column: str, where: str | None = None) -> set[Any]:
         """Return the distinct values of a column in the rows that satisfy an SQL condition."""

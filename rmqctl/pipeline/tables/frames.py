@@ -25,6 +25,13 @@ def require_version(table: Table) -> TableVersion:
     return version
 
 
+def no_snapshot(label: str | None, when: str) -> NotFoundError:
+    """Return the error that a cluster, None for any, has no snapshot of a time."""
+    hint = "Use an earlier --since, or take a snapshot with rmqctl pipeline run snapshot."
+    whose = "" if label is None else f" of {label}"
+    return NotFoundError("Snapshot", "", hint=hint).reworded(f"No snapshot{whose} was taken {when}.")
+
+
 def read_files(spark: SparkSession, version: TableVersion, files: Iterable[TableFile]) -> DataFrame:
     """Return the rows of some files of a version."""
     paths, schema = [file.path for file in files], SCHEMAS[version.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rmqctl.errors import UsageError
@@ -58,8 +59,8 @@ SCHEMAS = {
     SLO_WEEKS: (
         "cluster_label string, week_start timestamp, measured_until timestamp, consumer_group string, max_lag bigint,"
         " max_time_lag_ms bigint, objective double, state string, within double, budget_left double, within_ms bigint,"
-        " outside_ms bigint, unknown_ms bigint, absent_ms bigint, unmeasured_ms bigint, spell_count int,"
-        " longest_ms bigint, lag_max bigint, time_lag_max_ms bigint, dt string"
+        " outside_ms bigint, outside_count int, outside_max_ms bigint, unknown_ms bigint, unmeasured_ms bigint,"
+        " absent_ms bigint, lag_max bigint, time_lag_max_ms bigint, dt string"
     ),
 }
 # The column of each table whose bounds tell which files a range of time needs.
@@ -78,15 +79,16 @@ def columns_of(name: str) -> dict[str, str]:
     return dict(part.split(" ") for part in SCHEMAS[name].split(", "))
 
 
-def arrow_schema(name: str) -> Any:
-    """Return the columns of a table as a schema of Arrow."""
+def arrow_schema(name: str, columns: Sequence[str] | None = None) -> Any:
+    """Return the columns of a table as a schema of Arrow: all, or some of them in the given order."""
     import pyarrow as pa
 
     types = {
         "string": pa.string(), "timestamp": pa.timestamp("us", tz="UTC"), "int": pa.int32(), "bigint": pa.int64(),
         "double": pa.float64(), "boolean": pa.bool_(), "array<string>": pa.list_(pa.string()),
     }  # fmt: skip
-    return pa.schema([pa.field(column, types[kind]) for column, kind in columns_of(name).items()])
+    kinds = columns_of(name)
+    return pa.schema([pa.field(column, types[kinds[column]]) for column in columns or kinds])
 
 
 def table_path(folder: str | None, name: str) -> str:

@@ -235,7 +235,8 @@ def _sentence(cause: Cause, facts: QueueFacts) -> str:
 def _since(facts: QueueFacts) -> str:
     """Return what a queue that falls behind does since it was caught up."""
     still_ms = 0 if facts.still_from_ms is None or facts.last_ms is None else facts.last_ms - facts.still_from_ms
-    if still_ms and still_ms >= facts.lag_span_ms:
+    # A lag that does not grow is not what decided.
+    if still_ms and (still_ms >= facts.lag_span_ms or lag_growth(facts) is not Cause.LAG_GROWS):
         return f"its offset {facts.offset_last} has not moved for {short_duration(still_ms)}"
     return f"the lag has grown for {short_duration(facts.lag_span_ms)}"
 

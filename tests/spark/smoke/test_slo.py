@@ -36,7 +36,7 @@ def _run(folder: Path, now_ms: int, **options: Any) -> JobResult:
 def _stored(folder: Path) -> list[tuple[Any, ...]]:
     version = Table(str(folder), SLO_WEEKS).version()
     assert version is not None
-    columns = ("cluster_label", "consumer_group", "dt", "state", "within_ms", "outside_ms", "spell_count")
+    columns = ("cluster_label", "consumer_group", "dt", "state", "within_ms", "outside_ms", "outside_count")
     return sorted(version.rows(columns))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -111,8 +112,15 @@ def test_a_snapshot_has_what_was_stored(
 
 # No Java, and no package of Spark: as on a machine with the extra `tables` alone.
 _WITHOUT_SPARK = """
-import sys
-sys.modules |= dict.fromkeys(("pyspark", "py4j"))
+import re, sys, tomllib
+with open("pyproject.toml", "rb") as file:
+    extras = tomllib.load(file)["project"]["optional-dependencies"]
+spark, tables = ({re.match(r"\\w+", each)[0] for each in extras[name]} for name in ("spark", "tables"))
+absent = {*(spark - tables), "py4j"}
+for finder in sys.meta_path:
+    def find(name, path=None, target=None, before=finder.find_spec):
+        return None if name.partition(".")[0] in absent else before(name, path, target)
+    finder.find_spec = find
 from rmqctl.__main__ import main
 main()
 """
@@ -136,6 +144,9 @@ def test_alone_it_needs_no_spark(spark: SparkSession, sandbox: ThreadedSandbox, 
     for words in (("--group", group), ("--recording", str(recording))):
         done = run(*take, *words)
         assert (done.returncode, done.stderr) == (0, "")
+    judged = run("pipeline", "run", "slo", "--tables", str(tmp_path), "--max-lag", f"{group}=1", "-o", "json")
+    assert (judged.returncode, judged.stderr) == (0, "")
+    assert [(row["group"], row["lagMax"]) for row in json.loads(judged.stdout)["items"]] == [(group, 2)]
     rows = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS).where("topic = 'SmokeSnapAlone' and broker_name = 'broker-a'")
     assert [(row.consumer_offset, row.max_offset, row.lag_messages) for row in rows.collect()] == [(1, 3, 2)] * 2
     # Together with a job that needs Spark, and where a master is named, it is missing.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.errors import UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.tables.conditions import between
 from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
-from rmqctl.pipeline.tables.frames import collect, of_label, read_between, require_version
+from rmqctl.pipeline.tables.frames import collect, no_snapshot, of_label, read_between, require_version
 from rmqctl.pipeline.tables.schemas import ALLOC_WHATIF, OFFSET_SNAPSHOTS
 from rmqctl.text.times import iso_time, time_fields
 from rmqctl.text.wildcards import require_matching
@@ -104,10 +104,7 @@ def _latest(snapshots: DataFrame, options: JobOptions) -> list[Row]:
     found = latest_snapshots(snapshots, since_ms, until_ms).collect()
     if not found:
         until = "" if until_ms is None else f" and until {iso_time(until_ms)}"
-        hint = "Use an earlier --since, or take a snapshot with rmqctl pipeline run snapshot."
-        error = NotFoundError("Snapshot", "", hint=hint)
-        whose = "" if options.cluster_label is None else f" of {options.cluster_label}"
-        raise error.reworded(f"No snapshot{whose} was taken since {iso_time(since_ms)}{until}.")
+        raise no_snapshot(options.cluster_label, f"since {iso_time(since_ms)}{until}")
     if not options.groups:
         return found
     wanted = set(require_matching("Group", options.groups, {row.consumer_group for row in found}))

@@ -70,12 +70,12 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
     given_ms = given_window_ms(options)
     span = span_of(options, newest_ms, given_ms or HOUR_MS)
     every_row = taken(span.since_ms, span.until_ms)
-    seen = extent_of(of_queues(every_row))
+    seen = extent_of(of_queues(every_row), with_interval=given_ms is None)
     length_ms = given_ms or fitting_window_ms(seen.interval_ms)
     if given_ms is None and length_ms > HOUR_MS:
         span = span_of(options, newest_ms, length_ms)
         every_row = taken(span.since_ms, span.until_ms)
-        seen = extent_of(of_queues(every_row))
+        seen = extent_of(of_queues(every_row), with_interval=False)
     rows = of_queues(every_row)
     if seen.oldest_ms is None:
         between = f"between {iso_time(span.since_ms)} and {iso_time(span.until_ms)}"

@@ -42,7 +42,7 @@ class LagSpan(NamedTuple):
 class SampleExtent(NamedTuple):
     """The numbers of rows and snapshots, the oldest time, None without rows, and the usual time between snapshots.
 
-    `interval_ms` is that of the cluster with the fewest snapshots, None when no group was read twice.
+    `interval_ms` is that of the cluster with the fewest snapshots, None when no group was read twice, or not asked for.
     """
 
     row_count: int
@@ -92,7 +92,7 @@ def _floor_ms(at_ms: int, unit_ms: int) -> int:
     return at_ms // unit_ms * unit_ms
 
 
-def extent_of(rows: DataFrame) -> SampleExtent:
+def extent_of(rows: DataFrame, *, with_interval: bool) -> SampleExtent:
     """Return what there is of some rows of offset_snapshots."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
@@ -101,8 +101,9 @@ def extent_of(rows: DataFrame) -> SampleExtent:
     # A recorded sample is a snapshot of one group.
     read = rows.groupBy("cluster_label", "consumer_group", "run_id").agg(at_ms, F.count(F.lit(1)).alias("row_count"))
     before_ms = F.lag("at_ms").over(Window.partitionBy("cluster_label", "consumer_group").orderBy("at_ms"))
+    gap_ms = F.col("at_ms") - before_ms if with_interval else F.lit(None).cast("bigint")
     labels = (
-        read.withColumn("gap_ms", F.col("at_ms") - before_ms)
+        read.withColumn("gap_ms", gap_ms)
         .groupBy("cluster_label")
         .agg(F.sum("row_count"), F.countDistinct("run_id"), F.min("at_ms"), F.percentile_approx("gap_ms", 0.5))
         .collect()

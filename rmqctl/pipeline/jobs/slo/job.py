@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from rmqctl.errors import NotFoundError, UsageError
+from msgspec import to_builtins
+from msgspec.structs import asdict
+
+from rmqctl.errors import UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
+from rmqctl.pipeline.session import require_modules
 from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableChange
-from rmqctl.pipeline.tables.frames import require_version
+from rmqctl.pipeline.tables.frames import no_snapshot, require_version
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, SLO_WEEKS, arrow_schema
 from rmqctl.text.durations import short_duration
@@ -19,10 +23,7 @@ from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
 from .limits import LagLimits, parse_limits
-from .objective import WEEK_MS, Objective, week_start_ms
-
-if TYPE_CHECKING:
-    from .weeks import WeekTimes
+from .objective import WEEK_MS, Objective, WeekReport, budget_ms, week_end_ms, week_start_ms
 
 _OBJECTIVE_PERCENT = 99.0
 _ROWS = 20
@@ -30,12 +31,12 @@ _DAY_MS = 86_400_000
 
 
 class GroupWeeks(NamedTuple):
-    """A group of a cluster, its limits, and its weeks in order."""
+    """A group of a cluster, its limits, and its weeks by their start, in order."""
 
     label: str
     group: str
     limits: LagLimits
-    weeks: Sequence[WeekTimes]
+    weeks: Mapping[int, WeekReport]
 
 
 def objective_of(options: JobOptions) -> float:
@@ -63,12 +64,13 @@ def _check(options: JobOptions) -> None:
     parse_limits(options.max_lags, options.max_time_lags)
     objective_of(options)
     span_of(options)
+    require_modules({"numpy": "NumPy"}, extra="tables")
 
 
 def _run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- the rows are in this process
     from .reading import count_rows, read_groups
     from .states import group_states
-    from .weeks import week_times
+    from .weeks import week_reports
 
     objective, (since_ms, until_ms) = objective_of(options), span_of(options)
     given = parse_limits(options.max_lags, options.max_time_lags)
@@ -80,36 +82,28 @@ def _run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- th
     version = require_version(Table(options.tables, OFFSET_SNAPSHOTS))
     counts = count_rows(version, " and ".join(where))
     if not counts:
-        raise _no_snapshot(options, since_ms, until_ms)
+        raise no_snapshot(options.cluster_label, f"between {iso_time(since_ms)} and {iso_time(until_ms)}")
     names = require_matching("Group", options.groups, counts) if options.groups else tuple(sorted(counts))
     limits = given.of_groups(names)
     first_ms = min((file.first_ms or 0 for file in version.files_between(since_ms, until_ms)), default=0)
     starts_ms = range(max(since_ms, week_start_ms(first_ms)), until_ms, WEEK_MS)
-    found = [
-        GroupWeeks(label, group, limits[group], week_times(group_states(rows, limits[group]), starts_ms, until_ms))
-        for label, group, rows in read_groups(version, {name: counts[name] for name in limits}, where)
-    ]
+    found = []
+    for label, group, rows in read_groups(version, {name: counts[name] for name in limits}, where):
+        states = group_states(rows, limits[group])
+        found.append(GroupWeeks(label, group, limits[group], week_reports(states, starts_ms, until_ms, objective)))
     is_all = not options.groups and len(limits) == len(counts)
     written = _write(options, found, objective, since_ms, until_ms, is_all=is_all)
-    rows = sorted((_row(each, objective) for each in found), key=_rank)
+    items = sorted(map(_row, found), key=_rank)
     labels = sorted({each.label for each in found})
     limit = options.limit or _ROWS
     return JobResult(
-        rows=rows[:limit],
-        row_count=len(rows),
-        facts=_facts(rows, labels, objective, starts_ms, until_ms),
+        rows=items[:limit],
+        row_count=len(items),
+        facts=_facts(items, labels, objective, starts_ms, until_ms),
         written=(written,),
-        notes=tuple(_notes(rows, objective, starts_ms, until_ms, len(rows) - limit)),
+        notes=tuple(_notes(items, objective, starts_ms, until_ms, len(items) - limit)),
         shows=frozenset({"clusterLabel"} if len(labels) > 1 else ()),
     )
-
-
-def _no_snapshot(options: JobOptions, since_ms: int, until_ms: int) -> NotFoundError:
-    whose = "" if options.cluster_label is None else f" of {options.cluster_label}"
-    error = NotFoundError(
-        "Snapshot", "", hint="Use an earlier --since, or take a snapshot with rmqctl pipeline run snapshot."
-    )
-    return error.reworded(f"No snapshot{whose} was taken between {iso_time(since_ms)} and {iso_time(until_ms)}.")
 
 
 # The table
@@ -120,7 +114,11 @@ def _write(
 ) -> WrittenTable:
     import pyarrow as pa
 
-    values = [_table_row(each, week, objective) for each in found for week in each.weeks]
+    values = [
+        _table_row(each, start_ms, week_end_ms(start_ms, until_ms), objective)
+        for each in found
+        for start_ms in each.weeks
+    ]
     rows = pa.Table.from_pylist(values, arrow_schema(SLO_WEEKS))
     where = [between("week_start", since_ms, until_ms)]
     if options.cluster_label is not None:
@@ -132,32 +130,25 @@ def _write(
     return WrittenTable(table.root, len(values))
 
 
-def _table_row(of: GroupWeeks, week: WeekTimes, objective: float) -> dict[str, Any]:
+def _table_row(of: GroupWeeks, start_ms: int, until_ms: int, objective: float) -> dict[str, Any]:
     return {
+        **asdict(of.weeks[start_ms]),
         "cluster_label": of.label,
-        "week_start": week.start_ms * 1000,
-        "measured_until": week.until_ms * 1000,
+        "week_start": start_ms * 1000,
+        "measured_until": until_ms * 1000,
         "consumer_group": of.group,
         "max_lag": of.limits.max_lag,
         "max_time_lag_ms": of.limits.max_time_lag_ms,
         "objective": objective,
-        "state": str(week.judge(objective)),
-        "within": week.within,
-        "budget_left": week.budget_left(objective),
-        **{name: getattr(week, name) for name in (
-            "within_ms", "outside_ms", "unknown_ms", "absent_ms", "unmeasured_ms", "spell_count", "longest_ms",
-        )},
-        "lag_max": week.lag_max,
-        "time_lag_max_ms": week.time_lag_max_ms,
-        "dt": day_of(week.start_ms),
-    }  # fmt: skip
+        "dt": day_of(start_ms),
+    }
 
 
 # The report
 
 
-def _row(of: GroupWeeks, objective: float) -> dict[str, Any]:
-    weeks = [_week(each, objective) for each in of.weeks]
+def _row(of: GroupWeeks) -> dict[str, Any]:
+    weeks = [{**time_fields("weekTimestamp", start_ms), **to_builtins(week)} for start_ms, week in of.weeks.items()]
     last, before = weeks[-1], weeks[-2] if len(weeks) > 1 else None
     within, within_before = last["within"], None if before is None else before["within"]
     return {
@@ -174,24 +165,6 @@ def _row(of: GroupWeeks, objective: float) -> dict[str, Any]:
     }
 
 
-def _week(week: WeekTimes, objective: float) -> dict[str, Any]:
-    return {
-        **time_fields("weekTimestamp", week.start_ms),
-        "state": str(week.judge(objective)),
-        "within": week.within,
-        "budgetLeft": week.budget_left(objective),
-        "withinMs": week.within_ms,
-        "outsideMs": week.outside_ms,
-        "outsideCount": week.spell_count,
-        "outsideMaxMs": week.longest_ms,
-        "unknownMs": week.unknown_ms,
-        "unmeasuredMs": week.unmeasured_ms,
-        "absentMs": week.absent_ms,
-        "lagMax": week.lag_max,
-        "timeLagMaxMs": week.time_lag_max_ms,
-    }
-
-
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
     left = row["budgetLeft"]
     return list(Objective).index(row["state"]), 2.0 if left is None else left, row["group"], row["clusterLabel"]
@@ -204,7 +177,7 @@ def _facts(
     return {
         "clusterLabels": labels,
         "objective": objective,
-        "budgetMs": round((1 - objective) * WEEK_MS),
+        "budgetMs": round(budget_ms(objective)),
         **time_fields("sinceTimestamp", starts_ms[0]),
         **time_fields("untilTimestamp", until_ms),
         "groupCount": len(rows),
@@ -215,17 +188,16 @@ def _facts(
 def _notes(
     rows: Sequence[Mapping[str, Any]], objective: float, starts_ms: Sequence[int], until_ms: int, more_count: int
 ) -> Iterator[str]:
-    budget = short_duration(round((1 - objective) * WEEK_MS))
+    budget = short_duration(round(budget_ms(objective)))
     yield (
-        f"WEEK is from {iso_time(starts_ms[-1])} to {iso_time(min(until_ms, starts_ms[-1] + WEEK_MS))}."
+        f"WEEK is from {iso_time(starts_ms[-1])} to {iso_time(week_end_ms(starts_ms[-1], until_ms))}."
         f" The error budget of {100 * objective:g} % is {budget} a week."
     )
-    hidden = [row for row in rows if row["unmeasuredMs"] + row["unknownMs"]]
-    if hidden:
-        most_ms = max(row["unmeasuredMs"] + row["unknownMs"] for row in hidden)
+    hidden_ms = [ms for row in rows if (ms := row["unmeasuredMs"] + row["unknownMs"])]
+    if hidden_ms:
         yield (
-            f"{counted(len(hidden), 'group')} {'was' if len(hidden) == 1 else 'were'} not measured in all of this week:"
-            f" up to {short_duration(most_ms)} is unknown, and part of no share."
+            f"{counted(len(hidden_ms), 'group', 'was')} not measured in all of this week:"
+            f" up to {short_duration(max(hidden_ms))} is unknown, and part of no share."
         )
     if more_count > 0:
         yield f"{counted(more_count, 'group')} more; show them with --limit."

@@ -58,17 +58,14 @@ def _in_parts(counts: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
-    def codes(*columns: str) -> tuple[Any, list[tuple[Any, ...]]]:
-        """Return a number for each row by the values of some columns, and the values by number."""
-        encoded = [table.column(name).combine_chunks().dictionary_encode(null_encoding="encode") for name in columns]
-        numbers = np.zeros(table.num_rows, np.int64)
-        for column in encoded:
-            numbers = numbers * len(column.dictionary) + column.indices.to_numpy()
-        kinds, firsts, of = np.unique(numbers, return_index=True, return_inverse=True)
-        named = [
-            tuple(column.dictionary[column.indices[int(at)].as_py()].as_py() for column in encoded) for at in firsts
-        ]
-        return of, named if len(kinds) else []
+    def codes(*columns: str) -> tuple[Any, Any]:
+        """Return a number for each row by the values of some columns, and the first row of each number."""
+        codes = np.zeros(table.num_rows, np.int64)
+        for name in columns:
+            column = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+            codes = codes * len(column.dictionary) + column.indices.to_numpy()
+        _, firsts, of = np.unique(codes, return_index=True, return_inverse=True)
+        return of, firsts
 
     def numbers(name: str) -> Any:
         return table.column(name).fill_null(-1).to_numpy()
@@ -77,7 +74,7 @@ def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
         return table.column(name).fill_null(default).to_numpy()
 
     is_queue = pc.is_valid(table.column("broker_name")).to_numpy()
-    of_group, groups = codes("cluster_label", "consumer_group")
+    of_group, firsts = codes("cluster_label", "consumer_group")
     rows = GroupSamples(
         queue=codes("topic", "broker_name", "queue_id")[0],
         run=codes("run_id")[0],
@@ -90,6 +87,7 @@ def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
         is_counted=is_queue & flags("is_subscribed", default=True) & flags("is_configured", default=True),
     )
     order = np.argsort(of_group, kind="stable")
-    ends = np.searchsorted(of_group[order], np.arange(len(groups)), side="right")
-    for name, begin, end in zip(groups, [0, *ends[:-1]], ends, strict=True):
-        yield *name, rows.take(order[begin:end])
+    ends = np.searchsorted(of_group[order], np.arange(len(firsts)), side="right")
+    names = table.select(["cluster_label", "consumer_group"]).take(firsts)
+    for label, group, begin, end in zip(*names.to_pydict().values(), [0, *ends[:-1]], ends, strict=True):
+        yield label, group, rows.take(order[begin:end])

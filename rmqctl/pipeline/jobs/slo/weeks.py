@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .objective import WEEK_MS, Objective
+from .objective import WeekReport, budget_ms, judge_week, week_end_ms
 from .states import GroupStates, LimitState
 
 if TYPE_CHECKING:
@@ -17,57 +17,16 @@ if TYPE_CHECKING:
 _MOST_GAPS = 2.5
 
 
-class WeekTimes(NamedTuple):
-    """A week of a group, up to `until_ms`: the measured times in ms, and the highest values at snapshots.
-
-    `absent_ms` is part of no other time: the group was gone, or consumed nothing. `spell_count` counts the times that
-    the group was outside of its limits without a break.
-    """
-
-    start_ms: int
-    until_ms: int
-    within_ms: int
-    outside_ms: int
-    unknown_ms: int
-    absent_ms: int
-    spell_count: int
-    longest_ms: int
-    lag_max: int | None
-    time_lag_max_ms: int | None
-
-    @property
-    def unmeasured_ms(self) -> int:
-        """The time without a snapshot."""
-        measured_ms = self.within_ms + self.outside_ms + self.unknown_ms + self.absent_ms
-        return self.until_ms - self.start_ms - measured_ms
-
-    @property
-    def within(self) -> float | None:
-        """The share of the known time within the limits."""
-        known_ms = self.within_ms + self.outside_ms
-        return self.within_ms / known_ms if known_ms else None
-
-    def budget_left(self, objective: float) -> float | None:
-        """Return the share of the week's error budget that is left, below 0 if it is exceeded; None if all is unknown.
-
-        The budget is the time of a whole week that the objective leaves, for example 1h40m of 99 %.
-        """
-        return None if self.within is None else 1 - self.outside_ms / ((1 - objective) * WEEK_MS)
-
-    def judge(self, objective: float) -> Objective:
-        """Return whether the objective is met, also if the group was outside in all the time that is not known."""
-        budget_ms = (1 - objective) * WEEK_MS
-        if self.outside_ms > budget_ms:
-            return Objective.MISSED
-        hidden_ms = self.unknown_ms + self.unmeasured_ms
-        return Objective.UNKNOWN if self.outside_ms + hidden_ms > budget_ms or self.within is None else Objective.MET
-
-
-def week_times(states: GroupStates, starts_ms: Sequence[int], until_ms: int) -> list[WeekTimes]:
-    """Return the times of a group in weeks; the last one ends at `until_ms` if that is earlier."""
+def week_reports(
+    states: GroupStates, starts_ms: Sequence[int], until_ms: int, objective: float
+) -> dict[int, WeekReport]:
+    """Return what each week of a group comes to, by its start; the last one ends at `until_ms` if that is earlier."""
     ends_ms = _ends_ms(states.at_ms)
     is_outside = states.state == LimitState.OUTSIDE
-    return [_week(states, ends_ms, is_outside, start_ms, min(start_ms + WEEK_MS, until_ms)) for start_ms in starts_ms]
+    return {
+        start_ms: _week(states, ends_ms, is_outside, start_ms, week_end_ms(start_ms, until_ms), objective)
+        for start_ms in starts_ms
+    }
 
 
 def _ends_ms(at_ms: Ints) -> Ints:
@@ -79,20 +38,27 @@ def _ends_ms(at_ms: Ints) -> Ints:
     return ends_ms
 
 
-def _week(states: GroupStates, ends_ms: Ints, is_outside: Bools, start_ms: int, until_ms: int) -> WeekTimes:
+def _week(
+    states: GroupStates, ends_ms: Ints, is_outside: Bools, start_ms: int, until_ms: int, objective: float
+) -> WeekReport:
     lengths_ms = np.maximum(0, np.minimum(ends_ms, until_ms) - np.maximum(states.at_ms, start_ms))
-    sums = {state: int(lengths_ms[states.state == state].sum()) for state in LimitState}
+    within_ms, outside_ms, unknown_ms, absent_ms = (
+        int(lengths_ms[states.state == state].sum()) for state in LimitState
+    )
+    known_ms, unmeasured_ms = within_ms + outside_ms, until_ms - start_ms - int(lengths_ms.sum())
     spells_ms = list(_spells_ms(lengths_ms, is_outside))
     is_here = (lengths_ms > 0) & (states.state != LimitState.ABSENT)
-    return WeekTimes(
-        start_ms=start_ms,
-        until_ms=until_ms,
-        within_ms=sums[LimitState.WITHIN],
-        outside_ms=sums[LimitState.OUTSIDE],
-        unknown_ms=sums[LimitState.UNKNOWN],
-        absent_ms=sums[LimitState.ABSENT],
-        spell_count=len(spells_ms),
-        longest_ms=max(spells_ms, default=0),
+    return WeekReport(
+        state=judge_week(outside_ms, known_ms, unknown_ms + unmeasured_ms, objective),
+        within=within_ms / known_ms if known_ms else None,
+        budget_left=1 - outside_ms / budget_ms(objective) if known_ms else None,
+        within_ms=within_ms,
+        outside_ms=outside_ms,
+        outside_count=len(spells_ms),
+        outside_max_ms=max(spells_ms, default=0),
+        unknown_ms=unknown_ms,
+        unmeasured_ms=unmeasured_ms,
+        absent_ms=absent_ms,
         lag_max=int(states.lag[is_here].max()) if is_here.any() else None,
         time_lag_max_ms=int(states.time_lag_ms[is_here].max()) if is_here.any() else None,
     )
