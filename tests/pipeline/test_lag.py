@@ -11,9 +11,11 @@ from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.lag.facts import TaskDivision, share_out
-from rmqctl.pipeline.jobs.lag.groups import group_series, skew
+from rmqctl.pipeline.jobs.lag.groups import skew
 from rmqctl.pipeline.jobs.lag.job import JOB
+from rmqctl.pipeline.jobs.lag.series import group_series
 from rmqctl.pipeline.jobs.lag.span import LagSpan, fitting_window_ms, given_window_ms, span_of
+from rmqctl.pipeline.report.lag_series import LagPoint
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 DAWN_MS = 1_794_268_800_000  # 2026-11-10T00:00:00Z
@@ -132,21 +134,46 @@ def test_mistakes_are_told_before_spark_starts(tmp_path: Path, monkeypatch: pyte
             JOB.check(_options(**options))
 
 
-def test_series_are_by_window() -> None:
-    def row(hour: int, queue_id: int, lag: int | None, changes: int = 0) -> dict[str, Any]:
+def test_series_are_by_snapshot_and_window() -> None:
+    def window(hour: int, queue_id: int, lag: int | None, status: str = "OK") -> dict[str, Any]:
         start_ms = DAWN_MS + hour * HOUR_MS
         return {
             "window_start_ms": start_ms, "window_end_ms": start_ms + HOUR_MS, "topic": "T", "broker_name": "b",
-            "queue_id": queue_id, "lag_last": lag, "lag_max": lag, "status": "OK", "owner_change_count": changes,
+            "queue_id": queue_id, "lag_max": lag, "status": status,
         }  # fmt: skip
 
-    series = group_series([row(1, 0, 5, 1), row(0, 0, 3), row(0, 1, 4), row(2, 0, None), row(2, 1, 8, 2)])
-    assert series["startsMs"] == [DAWN_MS, DAWN_MS + HOUR_MS, DAWN_MS + 2 * HOUR_MS]
-    assert (series["lag"], series["ownerChanges"]) == ([7, 5, None], [0, 1, 2])
-    assert series["queues"] == {
-        MessageQueue("T", "b", 0): [(3, "OK"), (5, "OK"), (None, "OK")],
-        MessageQueue("T", "b", 1): [(4, "OK"), None, (8, "OK")],
+    def run(at: int, lag: int | None, *counts: int) -> dict[str, Any]:
+        set_back, changes = counts or (0, 0)
+        at_ms = DAWN_MS + at * 600_000
+        return {
+            "run_id": f"r{at}", "at_ms": at_ms, "lag": lag, "set_back_count": set_back, "owner_change_count": changes
+        }  # fmt: skip
+
+    facts = [
+        window(-1, 0, 9, "STALL"), window(1, 0, 5, "WARN"), window(0, 0, 3), window(0, 1, 4, "LEFT"),
+        window(2, 0, None, "LEFT"), window(2, 1, 8, "GONE"),
+    ]  # fmt: skip
+    until_ms = DAWN_MS + 2 * HOUR_MS + 1
+    # The brokers of the second snapshot were of two clusters, or of one and an unknown one.
+    series = group_series([run(0, 7), run(6, 1, 1, 0), run(6, 2, 1, 3), run(7, None)], facts, DAWN_MS, until_ms)
+    assert series.points == (
+        LagPoint(DAWN_MS, 7),
+        LagPoint(DAWN_MS + HOUR_MS, 3, 2, 3),
+        LagPoint(DAWN_MS + 7 * 600_000, None),
+    )
+    # The first is not whole, the last is not over; a queue that the group left says nothing about its health.
+    assert [(each.start_ms, each.end_ms, each.health) for each in series.windows] == [
+        (DAWN_MS, DAWN_MS + HOUR_MS, "OK"),
+        (DAWN_MS + HOUR_MS, DAWN_MS + 2 * HOUR_MS, "WARN"),
+        (DAWN_MS + 2 * HOUR_MS, until_ms, "LEFT"),
+    ]
+    assert series.queues[MessageQueue("T", "b", 1)] == {
+        DAWN_MS: (4, "LEFT"),
+        DAWN_MS + 2 * HOUR_MS: (8, "GONE"),
     }
+    # The only window is shown, though it begins before the first snapshot.
+    (only,) = group_series([run(0, 7)], [window(-1, 0, 9, "STALL")], DAWN_MS, until_ms).windows
+    assert only.health == "STALL"
 
 
 @pytest.mark.parametrize(

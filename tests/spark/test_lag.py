@@ -481,7 +481,7 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
     assert [each.path for each in outcome.written][1] == str(tmp_path / "report.html")
     assert page.count("<svg") == page.count('<table class="heat">') == 2
     # Only one of the groups changed owners.
-    assert page.count("changed owner in each window") == 1
+    assert page.count("changes of queue owners.</desc>") == 1
     assert "Orders@broker-a:0" in page
 
 

@@ -27,12 +27,12 @@ that are no longer part of the table."""
 
 _COLUMNS = (
     Column("TABLE", "table"),
-    Column("VERSION", "version", is_number=True),
+    Column("VERSION", "version", is_number=True, gives_way=1),
     Column("ROWS", "rowCount", is_number=True),
     Column("FILES", "fileCount", is_number=True),
     Column("BYTES", "sizeBytes", is_number=True),
-    Column("FIRST", "firstTimestamp", show=lambda item: iso_time(item["firstTimestamp"]) or "-"),
-    Column("LAST", "lastTimestamp", show=lambda item: iso_time(item["lastTimestamp"]) or "-"),
+    Column("FIRST", "firstTimestamp", show=lambda item: _minute(item["firstTimestamp"])),
+    Column("LAST", "lastTimestamp", show=lambda item: _minute(item["lastTimestamp"])),
 )
 _FILE_COLUMNS = (Column("FILE", "path"), *_COLUMNS[2:3], *_COLUMNS[4:])
 
@@ -61,6 +61,10 @@ def command(
         items = _files(folder, files)
         listing = Listing(kind="PipelineTableFiles", columns=columns, items=items, name=lambda item: str(item["path"]))
     return render(listing, invocation.display)
+
+
+def _minute(at_ms: int | None) -> str:
+    return "-" if at_ms is None else f"{str(iso_time(at_ms))[:16]}Z"
 
 
 def _table(folder: str, name: str) -> Item | None:

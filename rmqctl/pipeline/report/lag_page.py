@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.page.template import render_template
-from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
+
+from .lag_series import GroupSeries, LagPoint, clock
 
 _SHOWN = 100  # rows of a table
 _CELL_ROWS = 30  # queues of a heat map
-
-# The maximum lag and the health of a queue in one window.
-Lag = tuple[int | None, str]
+_CELL_COLUMNS = 96  # times of a heat map
+_NAMED_RESETS = 5
 
 
 class HeatCell(NamedTuple):
@@ -29,13 +32,13 @@ class LagPage(NamedTuple):
     """The content of a page: facts and group rows as in the job's JSON, and series of the plotted groups.
 
     `group_count` counts all groups, also those without a row. Series are by (cluster label, cluster, group), as
-    returned by jobs.lag.groups.group_series.
+    returned by jobs.lag.series.group_series.
     """
 
     facts: Mapping[str, Any]
     groups: Sequence[Mapping[str, Any]]
     group_count: int
-    series: Mapping[tuple[str, str | None, str], Mapping[str, Any]]
+    series: Mapping[tuple[str, str | None, str], GroupSeries]
 
 
 def render_page(page: LagPage) -> str:
@@ -47,6 +50,8 @@ def render_page(page: LagPage) -> str:
     changed = [row for row in groups if row["ownerChangeCount"]]
     view = {
         **page._asdict(),
+        "sick": [row for row in groups if not _is_folded(row)],
+        "folded": [row for row in groups if _is_folded(row)],
         "drawings": [_drawing(f"g{number}", row, series) for number, row, series in _drawn(page)],
         "most_rows": _SHOWN,
         "stuck": sorted(stuck, key=lambda pair: (-pair[1]["forMs"], -pair[1]["behind"])),
@@ -58,78 +63,96 @@ def render_page(page: LagPage) -> str:
     return render_template("pipeline/report/lag.html", view)
 
 
+def _is_folded(row: Mapping[str, Any]) -> bool:
+    """Return whether there is nothing to look at: the group is OK and its lag known, or it consumes nothing."""
+    return row["health"] in ("LEFT", "GONE") or (row["health"] == "OK" and row["lag"] is not None)
+
+
 def _by_skew(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: -(row["memberLagSkew"] or 1))
 
 
-def _drawn(page: LagPage) -> Iterable[tuple[int, Mapping[str, Any], Mapping[str, Any]]]:
+def _drawn(page: LagPage) -> Iterable[tuple[int, Mapping[str, Any], GroupSeries]]:
     for number, row in enumerate(page.groups):
-        series = page.series.get((row["clusterLabel"], row["cluster"], row["group"]), {})
-        if series.get("startsMs"):
+        series = page.series.get((row["clusterLabel"], row["cluster"], row["group"]))
+        if series is not None and series.points and series.windows:
             yield number, row, series
 
 
-def _drawing(key: str, row: Mapping[str, Any], series: Mapping[str, Any]) -> dict[str, Any]:
+def _drawing(key: str, row: Mapping[str, Any], series: GroupSeries) -> dict[str, Any]:
     from .plots import lag_plot  # takes most of a second to import
 
-    starts_ms, ends_ms, changes = series["startsMs"], series["endsMs"], series["ownerChanges"]
-    titles = [f"{clock(at_ms)} {count:,}" for at_ms, count in zip(starts_ms, changes, strict=True)]
-    box, shapes = lag_plot(key, starts_ms, ends_ms, series["lag"], changes, titles)
-    queues = sorted(series["queues"].items(), key=lambda item: (-_most(item[1]), item[0]))
-    shown = dict(sorted(queues[:_CELL_ROWS]))
-    most = _most(queues[0][1])
+    box, shapes = lag_plot(key, series.points, series.windows)
+    first_ms, last_ms = series.windows[0].start_ms, series.windows[-1].end_ms
+    changes = sum(point.owner_change_count for point in series.points)
+    most = max((_most(lags) for lags in series.queues.values()), default=-1)
     return {
         "key": key,
         "row": row,
+        "is_open": not _is_folded(row),
         "box": box,
         "shapes": shapes,
-        "lag": summary(ends_ms, series["lag"]),
-        "changes": summary(ends_ms, changes) if any(changes) else "",
-        "queue_count": len(queues),
+        "lag": summary(series.points),
+        "resets": set_back(series.points),
+        "changes": changes,
+        "queue_count": len(series.queues),
         "most": max(0, most),
-        "rows": heat_rows(starts_ms, ends_ms[0] - starts_ms[0], shown, most),
-        "times": [clock(at_ms) for at_ms in (starts_ms[0], (starts_ms[0] + ends_ms[-1]) // 2, ends_ms[-1])],
+        "rows": heat_rows(series, most),
+        "times": [clock(at_ms) for at_ms in (first_ms, (first_ms + last_ms) // 2, last_ms)],
     }
 
 
-def heat_rows(
-    starts_ms: Sequence[int], window_ms: int, queues: Mapping[MessageQueue, Sequence[Lag | None]], most: int
-) -> list[tuple[MessageQueue, list[HeatCell | None]]]:
-    """Return the cells of each queue, one per window; those of windows without a sample are None.
+def heat_rows(series: GroupSeries, most: int) -> list[tuple[MessageQueue, list[HeatCell | None]]]:
+    """Return the cells of the queues with the most lag, one per part of the time; None for those without a sample.
 
+    A part is one window or several, of which the cell has the maximum that is known.
     Shades have a log scale up to `most`, the maximum of all queues.
     """
     full = math.log1p(max(1, most))
+    windows = series.windows
+    least_ms = min(window.end_ms - window.start_ms for window in windows)
+    length_ms = min((b.start_ms - a.start_ms for a, b in pairwise(windows)), default=least_ms)
+    first_ms = windows[0].start_ms
+    window_count = (windows[-1].start_ms - first_ms) // length_ms + 1
+    part_ms = length_ms * -(-window_count // _CELL_COLUMNS)
+    part_count = (windows[-1].start_ms - first_ms) // part_ms + 1
 
-    def cell(mq: MessageQueue, at_ms: int, lag: int | None, health: str) -> HeatCell:
-        said = "unknown" if lag is None else f"{lag:,}"
+    def cell(mq: MessageQueue, number: int, lags: Sequence[tuple[int | None, str]]) -> HeatCell:
+        known = [lag for lag, _ in lags if lag is not None]
+        lag = max(known, default=None)
+        said = "unknown" if lag is None else f"at least {lag:,}" if len(known) < len(lags) else f"{lag:,}"
+        healths = ", ".join(sorted({health for _, health in lags}))
         # A tenth of the maximum is still visible.
         shade = 0.06 + 0.94 * math.log1p(lag or 0) / full
-        return HeatCell(lag, f"{mq} {clock(at_ms)}: {said}, {health}", shade)
+        return HeatCell(lag, f"{mq} {clock(first_ms + number * part_ms)}: {said}, {healths}", shade)
 
-    every_ms = range(starts_ms[0], starts_ms[-1] + 1, window_ms)
     rows: list[tuple[MessageQueue, list[HeatCell | None]]] = []
-    for mq, lags in queues.items():
-        known = {at_ms: cell(mq, at_ms, *lag) for at_ms, lag in zip(starts_ms, lags, strict=True) if lag is not None}
-        rows.append((mq, [known.get(at_ms) for at_ms in every_ms]))
+    worst = sorted(series.queues.items(), key=lambda item: (-_most(item[1]), item[0]))
+    for mq, lags in sorted(worst[:_CELL_ROWS], key=lambda item: item[0]):
+        parts: defaultdict[int, list[tuple[int | None, str]]] = defaultdict(list)
+        for start_ms, found in lags.items():
+            parts[(start_ms - first_ms) // part_ms].append(found)
+        rows.append((mq, [cell(mq, each, parts[each]) if each in parts else None for each in range(part_count)]))
     return rows
 
 
-def _most(lags: Iterable[Lag | None]) -> int:
-    return max((lag[0] for lag in lags if lag is not None and lag[0] is not None), default=-1)
+def _most(lags: Mapping[int, tuple[int | None, str]]) -> int:
+    return max((lag for lag, _ in lags.values() if lag is not None), default=-1)
 
 
-def clock(at_ms: int) -> str:
-    """Return a time as month, day, hour and minute in UTC."""
-    iso = iso_time(at_ms) or ""
-    return f"{iso[5:10]} {iso[11:16]}"
-
-
-def summary(ends_ms: Sequence[int], values: Sequence[float | None]) -> str:
-    """Describe a plot to those who cannot see it."""
-    known = [(value, at_ms) for value, at_ms in zip(values, ends_ms, strict=True) if value is not None]
+def summary(points: Sequence[LagPoint]) -> str:
+    """Describe the line of a plot in words."""
+    known = [(point.lag, point.at_ms) for point in points if point.lag is not None]
     if not known:
-        return "All values are unknown."
+        return "The lag is unknown in every snapshot."
     most, at_ms = max(known)
-    gaps = f" {len(values) - len(known)} of {len(values)} are unknown." if len(known) < len(values) else ""
+    gaps = f" It is unknown in {len(points) - len(known)} of {len(points)}." if len(known) < len(points) else ""
     return f"From {known[0][0]:,} to {known[-1][0]:,}, maximum {most:,} at {clock(at_ms)} UTC.{gaps}"
+
+
+def set_back(points: Sequence[LagPoint]) -> str:
+    """Return in words when offsets were set back, the latest first; empty if none was."""
+    found = [point for point in reversed(points) if point.set_back_count]
+    named = [f"{clock(point.at_ms)} ({counted(point.set_back_count, 'queue')})" for point in found[:_NAMED_RESETS]]
+    more = [f"{len(found) - len(named)} more"] if len(found) > len(named) else []
+    return ", ".join(named + more)

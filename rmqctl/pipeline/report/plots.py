@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,12 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from rmqctl.text.words import counted
+
+from .lag_series import LagPoint, LagWindow, clock
+
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 # Its notes on font caches are not for our users.
@@ -23,52 +30,112 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 _DAY_MS = 86_400_000
 _WIDTH, _LINE_HEIGHT, _BARS_HEIGHT = 9.0, 2.0, 0.8  # inches
+# Up to this number of snapshots, each has a dot.
+_MARKED = 100
+# The share of the width that a band needs for its name.
+_LEAST_NAMED = 0.1
+# Marks are at least this part of the width apart.
+_PLACES = 200
 # matplotlib accepts no CSS: these colours and this font are replaced by those of the page.
-_SOFT, _RULE, _LINE = "#010101", "#010102", "#010103"
+_SOFT, _RULE, _LINE, _BAD, _WARN, _NONE = (f"#01010{number}" for number in range(1, 7))
 _OF_PAGE = {
-    _SOFT: "var(--soft)", _RULE: "var(--rule)", _LINE: "var(--line)", "'DejaVu Sans'": "system-ui, sans-serif",
+    _SOFT: "var(--soft)", _RULE: "var(--rule)", _LINE: "var(--line)", _BAD: "var(--bad)", _WARN: "var(--warn)",
+    _NONE: "var(--none)", "'DejaVu Sans'": "system-ui, sans-serif",
 }  # fmt: skip
+_OF_HEALTH = {"REWIND": _BAD, "STOP": _BAD, "STALL": _BAD, "WARN": _WARN}
 _STYLE = {
-    "svg.fonttype": "none", "font.family": "DejaVu Sans", "font.size": 9,
+    "svg.fonttype": "none", "font.family": "DejaVu Sans", "font.size": 10,
     "text.color": _SOFT, "xtick.color": _SOFT, "ytick.color": _SOFT, "axes.edgecolor": _RULE, "grid.color": _RULE,
     "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "ytick.left": False,
     "axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True,
 }  # fmt: skip
-_BAR = re.compile(r'<g id="bar-(\d+)">')
+_TITLED = re.compile(r'<g id="titled-(\d+)">')
 # Ids that are the same in each figure and that nothing refers to, and the borders of axes, which nothing is outside of.
 _NEEDLESS = re.compile(r' id="[\w.]+_\d+"| clip-path="[^"]*"')
 
 
-def lag_plot(
-    key: str, starts_ms: Sequence[int], ends_ms: Sequence[int], lag: Sequence[float | None],
-    owner_changes: Sequence[int], titles: Sequence[str],
-) -> tuple[str, Markup]:  # fmt: skip
-    """Return the view box and the content of an SVG element: lag at the ends of windows, with gaps where it is unknown.
+def lag_plot(key: str, points: Sequence[LagPoint], windows: Sequence[LagWindow]) -> tuple[str, Markup]:
+    """Return the view box and the content of an SVG element: the lag at each snapshot, with gaps where it is unknown.
 
-    When an owner changed, bars below it count the changes in each window, with `titles` as tooltips. `key` is
-    different for each plot of a page.
+    Behind it are bands for windows in which the group was not OK, and lines where offsets were set back; below it, when
+    owners changed, bars count the changes. Each has a tooltip. `key` is different for each plot of a page.
     """
-    has_bars = any(owner_changes)
+    has_bars = any(point.owner_change_count for point in points)
+    since_ms, until_ms = min(windows[0].start_ms, points[0].at_ms), max(windows[-1].end_ms, points[-1].at_ms + 1)
+    titles: list[str] = []
+
+    def titled(artist: Artist, title: str) -> None:
+        artist.set_gid(f"titled-{len(titles)}")
+        titles.append(title)
+
     with style.context(["default", _STYLE | {"svg.hashsalt": key}]):
         figure = Figure((_WIDTH, _LINE_HEIGHT + _BARS_HEIGHT * has_bars), layout="constrained")
         ratios = (_LINE_HEIGHT, _BARS_HEIGHT)[: 1 + has_bars]
         axes: list[Axes] = list(figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)[:, 0])
-        values = [float("nan") if value is None else value for value in lag]
-        axes[0].plot([at_ms / _DAY_MS for at_ms in ends_ms], values, color=_LINE, marker=".", clip_on=False)
+        axes[-1].set_xlim(since_ms / _DAY_MS, until_ms / _DAY_MS)
+        for band in _bands(windows):
+            colour = _OF_HEALTH.get(band.health, _NONE)
+            shape = axes[0].axvspan(band.start_ms / _DAY_MS, band.end_ms / _DAY_MS, color=colour, alpha=0.16, lw=0)
+            titled(shape, f"{band.health} {clock(band.start_ms)} to {clock(band.end_ms)}")
+            if band.end_ms - band.start_ms >= (until_ms - since_ms) * _LEAST_NAMED:
+                axes[0].text(
+                    band.start_ms / _DAY_MS, 0.97, f" {band.health}", color=colour, weight="bold", va="top",
+                    transform=axes[0].get_xaxis_transform(),
+                )  # fmt: skip
+        for at_ms, count in _placed(points, "set_back_count", since_ms, until_ms).items():
+            line = axes[0].axvline(at_ms / _DAY_MS, color=_BAD, linestyle=(0, (3, 2)), linewidth=1.2)
+            titled(line, f"{clock(at_ms)} offset set back: {counted(count, 'queue')}")
+        values = [float("nan") if point.lag is None else point.lag for point in points]
+        is_sparse = len(points) <= _MARKED
+        marked = [number for number, value in enumerate(values) if is_sparse or _is_lonely(values, number)]
+        at_days = [point.at_ms / _DAY_MS for point in points]
+        axes[0].plot(at_days, values, color=_LINE, linewidth=1.5, marker=".", markevery=marked, clip_on=False)
         if has_bars:
-            widths = [(end_ms - start_ms) * 0.95 / _DAY_MS for start_ms, end_ms in zip(starts_ms, ends_ms, strict=True)]
-            lefts = [start_ms / _DAY_MS for start_ms in starts_ms]
-            for number, bar in enumerate(axes[1].bar(lefts, owner_changes, widths, align="edge", color=_LINE)):
-                bar.set_gid(f"bar-{number}")
+            changes = _placed(points, "owner_change_count", since_ms, until_ms)
+            width = (until_ms - since_ms) / _PLACES / _DAY_MS
+            for (at_ms, count), bar in zip(
+                changes.items(),
+                axes[1].bar([at_ms / _DAY_MS for at_ms in changes], list(changes.values()), width, color=_LINE),
+                strict=True,
+            ):
+                titled(bar, f"{clock(at_ms)} {counted(count, 'change')} of owners")
         for each in axes:
             each.yaxis.set_major_locator(MaxNLocator(3, integer=True))
             each.yaxis.set_major_formatter(EngFormatter(sep=""))
             each.set_ylim(0, max(each.get_ylim()[1], 1))
-        axes[-1].set_xlim(starts_ms[0] / _DAY_MS, ends_ms[-1] / _DAY_MS)
         locator = AutoDateLocator(UTC)
         axes[-1].xaxis.set_major_locator(locator)
         axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator, UTC))
         return _content(figure, titles)
+
+
+def _bands(windows: Sequence[LagWindow]) -> list[LagWindow]:
+    """Return windows that were not OK; adjacent ones of one health are one."""
+    bands: list[LagWindow] = []
+    for window in windows:
+        if bands and (bands[-1].end_ms, bands[-1].health) == (window.start_ms, window.health):
+            bands[-1] = bands[-1]._replace(end_ms=window.end_ms)
+        else:
+            bands.append(window)
+    return [band for band in bands if band.health != "OK"]
+
+
+def _placed(points: Sequence[LagPoint], name: str, since_ms: int, until_ms: int) -> dict[int, int]:
+    """Return the sums of a count by the time of the first snapshot that has one; those too near to see are one."""
+    first_ms: dict[int, int] = {}
+    sums: Counter[int] = Counter()
+    for point in points:
+        count = getattr(point, name)
+        if count:
+            place = (point.at_ms - since_ms) * _PLACES // (until_ms - since_ms)
+            sums[first_ms.setdefault(place, point.at_ms)] += count
+    return dict(sums)
+
+
+def _is_lonely(values: Sequence[float], number: int) -> bool:
+    """Return whether both neighbours are unknown: no line shows this value."""
+    around = (*values[max(0, number - 1) : number], *values[number + 1 : number + 2])
+    return all(math.isnan(value) for value in around)
 
 
 def _content(figure: Figure, titles: Sequence[str]) -> tuple[str, Markup]:
@@ -80,5 +147,5 @@ def _content(figure: Figure, titles: Sequence[str]) -> tuple[str, Markup]:
     assert box is not None  # noqa: S101 -- as matplotlib writes it
     for own, ours in _OF_PAGE.items():
         body = body.replace(own, ours)
-    body = _BAR.sub(lambda match: f"<g><title>{escape(titles[int(match[1])])}</title>", body)
+    body = _TITLED.sub(lambda match: f"<g><title>{escape(titles[int(match[1])])}</title>", body)
     return box[1], Markup("<g>" + _NEEDLESS.sub("", body.removesuffix("</svg>\n")))  # noqa: S704 -- only titles are text

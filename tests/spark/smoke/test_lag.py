@@ -15,11 +15,12 @@ from rmqctl.net.clock import SystemClock
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.fleet_whatif.job import JOB as FLEET_WHATIF
 from rmqctl.pipeline.jobs.lag.job import JOB
+from rmqctl.pipeline.jobs.lag.series import snapshot_sums
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
-from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, rows_of, snapshot_row, store_rows
+from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, rows_of, snapshot_row, snapshot_table, store_rows
 from tests.spark.smoke.smoke_data import create_topic, delete_before, delete_group, leave, put
 
 _Pairs = Sequence[tuple[int | None, int | None]]
@@ -74,6 +75,35 @@ def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_pa
         for found, wanted in zip(rates, structs.astuple(compute_trend(queue)), strict=True):
             assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-9)), name
         assert (row.sample_count, row.window_s, row.dt) == (len(queue), 600, "2026-11-10"), name
+
+
+def test_each_snapshot_of_a_group_is_summed_up(spark: SparkSession) -> None:
+    queues: list[tuple[_Pairs, tuple[str | None, ...]]] = [
+        # Set back once.
+        (((5, 9), (8, 9), (3, 9), (9, 9)), ("a", None, "b", "b")),
+        # Created again: its offset was not set back.
+        (((50, 50), (50, 60), (0, 4), (4, 4)), ("a", "a", "a", "c")),
+        # Unknown once.
+        (((1, 2), (None, 2), (2, 2), (1, 2)), (None,) * 4),
+    ]
+    rows = [
+        snapshot_row("G", Observation(START_MS + at * MINUTE_MS + queue_id, *pair), queue_id=queue_id,
+                     client_id=clients[at], run_id=f"r{at}")
+        for queue_id, (pairs, clients) in enumerate(queues)
+        for at, pair in enumerate(pairs)
+    ]  # fmt: skip
+    rows.append({**rows[-1], "queue_id": 3, "is_subscribed": False})
+    # A row that is there twice, and one of another group.
+    rows += [rows[0], {**rows[0], "consumer_group": "H"}]
+    sums = snapshot_sums(spark.createDataFrame(snapshot_table(rows)))
+    found = [tuple(row.values()) for row in sums if row["consumer_group"] == "G"]
+    assert found == [
+        ("L", "c1", "G", "r0", START_MS, 5, 0, 0),
+        ("L", "c1", "G", "r1", START_MS + MINUTE_MS, None, 0, 0),
+        ("L", "c1", "G", "r2", START_MS + 2 * MINUTE_MS, 10, 1, 1),
+        ("L", "c1", "G", "r3", START_MS + 3 * MINUTE_MS, 1, 1, 1),
+    ]
+    assert len(sums) == 5
 
 
 def test_snapshots_of_a_cluster_come_to_verdicts(

@@ -131,6 +131,11 @@ def _group_row(label: str, cluster: str | None, group: str, found: Sequence[Row]
     )
     worst = max((by_queue[mq] for mq in verdict.worst), key=lambda row: row["behind_last"] or 0)
     lag = [row["lag_last"] for row in queues]
+    reason = judge(facts_of_row(worst)).reason
+    if worst["lag_last"] is not None and None in lag:
+        reason += f"; the lag of {counted(lag.count(None), 'other queue')} is unknown in the newest snapshot"
+    elif None in lag:
+        reason += "; its lag is unknown in the newest snapshot"
     topics, members = _topics(queues), _members(queues)
     stuck = [queue for row in queues if row["is_stuck"] and (queue := _stuck(row)) is not None]
     return {
@@ -148,10 +153,10 @@ def _group_row(label: str, cluster: str | None, group: str, found: Sequence[Row]
         "slopeMsgsPerS": _sum(map(_slope, queues)),
         "produceMsgsPerS": _sum(row["produce_rate"] for row in queues),
         "consumeMsgsPerS": _sum(row["consume_rate"] for row in queues),
-        **_eta([row["eta_s"] for row in queues]),
+        **_eta(queues),
         "worstQueue": str(queue_of(worst)),
         "cause": worst["cause"],
-        "reason": judge(facts_of_row(worst)).reason,
+        "reason": reason,
         "stuckCount": len(stuck),
         "stuckQueues": sorted(stuck, key=lambda queue: (-queue["forMs"], -queue["behind"])),
         "lagSkew": max((each["lagSkew"] for each in topics if each["lagSkew"] is not None), default=None),
@@ -202,7 +207,9 @@ def _slope(row: Row) -> float | None:
     return 0.0 if slope is None and row["lag_max"] == 0 and row["lag_last"] == 0 else slope
 
 
-def _eta(etas_s: Sequence[float | None]) -> dict[str, Any]:
+def _eta(queues: Iterable[Row]) -> dict[str, Any]:
+    """Return the longest time of the queues; that of a queue whose lag is unknown now is unknown, too."""
+    etas_s = [None if row["lag_last"] is None else row["eta_s"] for row in queues]
     eta_s = None if None in etas_s else max(each for each in etas_s if each is not None)
     return {"etaS": eta_s, "etaMs": None if eta_s is None else round(eta_s * 1000)}
 
@@ -263,33 +270,3 @@ def count_health(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the number of groups of each health, worst first, including 0."""
     counts = Counter(row["health"] for row in rows)
     return {health: counts[health] for health in WORDS}
-
-
-def group_series(trend: Iterable[Row]) -> dict[str, Any]:
-    """Return the plot data of one group from its rows of all windows: windows, lag, owner changes, and queues.
-
-    `lag` is from the last sample of each window, None when that of one queue is unknown. A queue has None for each
-    window without a sample.
-    """
-    rows = sorted(trend, key=lambda row: row["window_start_ms"])
-    starts_ms = sorted({row["window_start_ms"] for row in rows})
-    of_window: defaultdict[int, list[Row]] = defaultdict(list)
-    of_queue: defaultdict[MessageQueue, dict[int, Row]] = defaultdict(dict)
-    for row in rows:
-        of_window[row["window_start_ms"]].append(row)
-        of_queue[queue_of(row)][row["window_start_ms"]] = row
-    return {
-        "startsMs": starts_ms,
-        "endsMs": [of_window[start_ms][0]["window_end_ms"] for start_ms in starts_ms],
-        "lag": [_sum(row["lag_last"] for row in of_window[start_ms]) for start_ms in starts_ms],
-        "ownerChanges": [sum(row["owner_change_count"] for row in of_window[start_ms]) for start_ms in starts_ms],
-        "queues": {
-            mq: [
-                (of_queue[mq][start_ms]["lag_max"], of_queue[mq][start_ms]["status"])
-                if start_ms in of_queue[mq]
-                else None
-                for start_ms in starts_ms
-            ]
-            for mq in sorted(of_queue)
-        },
-    }

@@ -23,7 +23,8 @@ from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
 from .facts import TaskDivision, find_gone, share_out, taken_between, trend_rows, window_facts
-from .groups import count_health, group_rows, group_series
+from .groups import count_health, group_rows
+from .series import group_series, snapshot_sums
 from .span import LagSpan, SampleExtent, extent_of, fitting_window_ms, given_window_ms, span_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> JobResult:
         if writing is not None:
             written.append(writing.result())
     if options.html is not None:
-        written.append(_write_page(rows, all_windows, groups, facts, options))
+        written.append(_write_page(rows, last_window, groups, facts, options))
     limit = options.limit or _ROWS
     most_count = max((row["sample_count"] for row in queues), default=0)
     return JobResult(
@@ -215,12 +216,19 @@ def _write_page(
     of_drawn = rows.where(F.col("consumer_group").isin(*names))
     facts_of_drawn = window_facts(of_drawn, windows, TaskDivision(windows.length_ms))
     trend = facts_of_drawn.toArrow().to_pylist() if names else []
-    series = {
-        (row["clusterLabel"], row["cluster"], row["group"]): group_series(
+    sums = snapshot_sums(of_drawn) if names else []
+
+    def of_group(found: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        return (
             each
-            for each in trend
+            for each in found
             if (each["cluster_label"], each["consumer_group"]) == (row["clusterLabel"], row["group"])
             and each["cluster"] in (row["cluster"], None)
+        )
+
+    series = {
+        (row["clusterLabel"], row["cluster"], row["group"]): group_series(
+            of_group(sums, row), of_group(trend, row), facts["sinceTimestamp"], windows.until_ms + 1
         )
         for row in drawn
     }
