@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rmqctl.model.queue import MessageQueue
@@ -52,7 +51,9 @@ def render_page(page: LagPage) -> str:
         **page._asdict(),
         "sick": [row for row in groups if not _is_folded(row)],
         "folded": [row for row in groups if _is_folded(row)],
-        "drawings": [_drawing(f"g{number}", row, series) for number, row, series in _drawn(page)],
+        "drawings": [
+            _drawing(f"g{number}", row, series, page.facts["windowMs"]) for number, row, series in _drawn(page)
+        ],
         "most_rows": _SHOWN,
         "stuck": sorted(stuck, key=lambda pair: (-pair[1]["forMs"], -pair[1]["behind"])),
         "topics": sorted(uneven_topics, key=lambda pair: -pair[1]["lagSkew"]),
@@ -79,7 +80,7 @@ def _drawn(page: LagPage) -> Iterable[tuple[int, Mapping[str, Any], GroupSeries]
             yield number, row, series
 
 
-def _drawing(key: str, row: Mapping[str, Any], series: GroupSeries) -> dict[str, Any]:
+def _drawing(key: str, row: Mapping[str, Any], series: GroupSeries, window_ms: int) -> dict[str, Any]:
     from .plots import lag_plot  # takes most of a second to import
 
     box, shapes = lag_plot(key, series.points, series.windows)
@@ -97,25 +98,22 @@ def _drawing(key: str, row: Mapping[str, Any], series: GroupSeries) -> dict[str,
         "changes": changes,
         "queue_count": len(series.queues),
         "most": max(0, most),
-        "rows": heat_rows(series, most),
+        "rows": heat_rows(series, window_ms, most),
         "times": [clock(at_ms) for at_ms in (first_ms, (first_ms + last_ms) // 2, last_ms)],
     }
 
 
-def heat_rows(series: GroupSeries, most: int) -> list[tuple[MessageQueue, list[HeatCell | None]]]:
+def heat_rows(series: GroupSeries, window_ms: int, most: int) -> list[tuple[MessageQueue, list[HeatCell | None]]]:
     """Return the cells of the queues with the most lag, one per part of the time; None for those without a sample.
 
-    A part is one window or several, of which the cell has the maximum that is known.
-    Shades have a log scale up to `most`, the maximum of all queues.
+    A part is one window or several, of which the cell has the maximum that is known. Shades have a log scale up to
+    `most`, the maximum of all queues.
     """
     full = math.log1p(max(1, most))
-    windows = series.windows
-    least_ms = min(window.end_ms - window.start_ms for window in windows)
-    length_ms = min((b.start_ms - a.start_ms for a, b in pairwise(windows)), default=least_ms)
-    first_ms = windows[0].start_ms
-    window_count = (windows[-1].start_ms - first_ms) // length_ms + 1
-    part_ms = length_ms * -(-window_count // _CELL_COLUMNS)
-    part_count = (windows[-1].start_ms - first_ms) // part_ms + 1
+    first_ms, last_ms = series.windows[0].start_ms, series.windows[-1].start_ms
+    window_count = (last_ms - first_ms) // window_ms + 1
+    part_ms = window_ms * -(-window_count // _CELL_COLUMNS)
+    part_count = (last_ms - first_ms) // part_ms + 1
 
     def cell(mq: MessageQueue, number: int, lags: Sequence[tuple[int | None, str]]) -> HeatCell:
         known = [lag for lag, _ in lags if lag is not None]

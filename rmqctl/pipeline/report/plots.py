@@ -7,7 +7,7 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +60,9 @@ def lag_plot(key: str, points: Sequence[LagPoint], windows: Sequence[LagWindow])
     Behind it are bands for windows in which the group was not OK, and lines where offsets were set back; below it, when
     owners changed, bars count the changes. Each has a tooltip. `key` is different for each plot of a page.
     """
-    has_bars = any(point.owner_change_count for point in points)
     since_ms, until_ms = min(windows[0].start_ms, points[0].at_ms), max(windows[-1].end_ms, points[-1].at_ms + 1)
+    resets = _placed([(point.at_ms, point.set_back_count) for point in points], since_ms, until_ms)
+    changes = _placed([(point.at_ms, point.owner_change_count) for point in points], since_ms, until_ms)
     titles: list[str] = []
 
     def titled(artist: Artist, title: str) -> None:
@@ -69,8 +70,8 @@ def lag_plot(key: str, points: Sequence[LagPoint], windows: Sequence[LagWindow])
         titles.append(title)
 
     with style.context(["default", _STYLE | {"svg.hashsalt": key}]):
-        figure = Figure((_WIDTH, _LINE_HEIGHT + _BARS_HEIGHT * has_bars), layout="constrained")
-        ratios = (_LINE_HEIGHT, _BARS_HEIGHT)[: 1 + has_bars]
+        figure = Figure((_WIDTH, _LINE_HEIGHT + _BARS_HEIGHT * bool(changes)), layout="constrained")
+        ratios = (_LINE_HEIGHT, _BARS_HEIGHT)[: 1 + bool(changes)]
         axes: list[Axes] = list(figure.subplots(len(ratios), sharex=True, squeeze=False, height_ratios=ratios)[:, 0])
         axes[-1].set_xlim(since_ms / _DAY_MS, until_ms / _DAY_MS)
         for band in _bands(windows):
@@ -82,7 +83,7 @@ def lag_plot(key: str, points: Sequence[LagPoint], windows: Sequence[LagWindow])
                     band.start_ms / _DAY_MS, 0.97, f" {band.health}", color=colour, weight="bold", va="top",
                     transform=axes[0].get_xaxis_transform(),
                 )  # fmt: skip
-        for at_ms, count in _placed(points, "set_back_count", since_ms, until_ms).items():
+        for at_ms, count in resets.items():
             line = axes[0].axvline(at_ms / _DAY_MS, color=_BAD, linestyle=(0, (3, 2)), linewidth=1.2)
             titled(line, f"{clock(at_ms)} offset set back: {counted(count, 'queue')}")
         values = [float("nan") if point.lag is None else point.lag for point in points]
@@ -90,14 +91,10 @@ def lag_plot(key: str, points: Sequence[LagPoint], windows: Sequence[LagWindow])
         marked = [number for number, value in enumerate(values) if is_sparse or _is_lonely(values, number)]
         at_days = [point.at_ms / _DAY_MS for point in points]
         axes[0].plot(at_days, values, color=_LINE, linewidth=1.5, marker=".", markevery=marked, clip_on=False)
-        if has_bars:
-            changes = _placed(points, "owner_change_count", since_ms, until_ms)
+        if changes:
             width = (until_ms - since_ms) / _PLACES / _DAY_MS
-            for (at_ms, count), bar in zip(
-                changes.items(),
-                axes[1].bar([at_ms / _DAY_MS for at_ms in changes], list(changes.values()), width, color=_LINE),
-                strict=True,
-            ):
+            bars = axes[1].bar([at_ms / _DAY_MS for at_ms in changes], list(changes.values()), width, color=_LINE)
+            for (at_ms, count), bar in zip(changes.items(), bars, strict=True):
                 titled(bar, f"{clock(at_ms)} {counted(count, 'change')} of owners")
         for each in axes:
             each.yaxis.set_major_locator(MaxNLocator(3, integer=True))
@@ -120,15 +117,14 @@ def _bands(windows: Sequence[LagWindow]) -> list[LagWindow]:
     return [band for band in bands if band.health != "OK"]
 
 
-def _placed(points: Sequence[LagPoint], name: str, since_ms: int, until_ms: int) -> dict[int, int]:
-    """Return the sums of a count by the time of the first snapshot that has one; those too near to see are one."""
+def _placed(counts: Iterable[tuple[int, int]], since_ms: int, until_ms: int) -> dict[int, int]:
+    """Return counts by their times, without those of 0; those too near to see apart are summed up at the first."""
     first_ms: dict[int, int] = {}
     sums: Counter[int] = Counter()
-    for point in points:
-        count = getattr(point, name)
+    for at_ms, count in counts:
         if count:
-            place = (point.at_ms - since_ms) * _PLACES // (until_ms - since_ms)
-            sums[first_ms.setdefault(place, point.at_ms)] += count
+            place = (at_ms - since_ms) * _PLACES // (until_ms - since_ms)
+            sums[first_ms.setdefault(place, at_ms)] += count
     return dict(sums)
 
 

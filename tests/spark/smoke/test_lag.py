@@ -93,8 +93,8 @@ def test_each_snapshot_of_a_group_is_summed_up(spark: SparkSession) -> None:
         for at, pair in enumerate(pairs)
     ]  # fmt: skip
     rows.append({**rows[-1], "queue_id": 3, "is_subscribed": False})
-    # A row that is there twice, and one of another group.
-    rows += [rows[0], {**rows[0], "consumer_group": "H"}]
+    # Rows that are there twice, one with a reset and a change of owners, and a row of another group.
+    rows += [rows[0], rows[2], {**rows[0], "consumer_group": "H"}]
     sums = snapshot_sums(spark.createDataFrame(snapshot_table(rows)))
     found = [tuple(row.values()) for row in sums if row["consumer_group"] == "G"]
     assert found == [
@@ -122,8 +122,12 @@ def test_snapshots_of_a_cluster_come_to_verdicts(
         monkeypatch.setattr(SystemClock, "now_ms", lambda _, now_ms=now_ms: now_ms)
         options = JobOptions(now_ms=now_ms, access=access, tables=str(tmp_path), groups=groups, topics=(topic,))
         SNAPSHOT.run(spark, options)
-    outcome = JOB.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path)))
+    page = tmp_path / "page.html"
+    outcome = JOB.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path), html=str(page)))
 
+    html = page.read_text()
+    assert [html.count(f"Lag of {name} at each snapshot") for name in ("SmokeLagStill", "SmokeLagFollows")] == [1, 1]
+    assert "From 5 to 25, maximum 25 at " in html
     trend = _trend(spark, tmp_path)
     assert {
         queue: (row.topic, row.lag_first, row.lag_last, row.lag_max, row.offset_last, row.status)

@@ -261,7 +261,7 @@ def test_a_map_is_darker_where_there_is_more() -> None:
     # Nothing was recorded between 200 and 300.
     windows = [LagWindow(at_ms, at_ms + 100, "OK") for at_ms in (0, 100, 300)]
     lags = {queues[0]: {0: (0, "OK"), 100: (9, "WARN"), 300: (99, "STALL")}, queues[1]: {100: (None, "UNKNOWN")}}
-    (mq, cells), (_, others) = heat_rows(GroupSeries([], windows, lags), 99)
+    (mq, cells), (_, others) = heat_rows(GroupSeries([], windows, lags), 100, 99)
     assert mq == queues[0]
     # log(10) is half of log(100).
     assert [cell and round(cell.shade, 2) for cell in cells] == [0.06, 0.53, None, 1.0]
@@ -276,7 +276,7 @@ def test_a_map_of_many_windows_has_their_maximum() -> None:
     windows = [LagWindow(at * 100, at * 100 + 100, "OK") for at in range(count)]
     lags: dict[int, tuple[int | None, str]] = {at * 100: (at % 500, "OK") for at in range(count)}
     lags[100] = (None, "UNKNOWN")
-    ((_, cells),) = heat_rows(GroupSeries([], windows, {mq: lags}), 499)
+    ((_, cells),) = heat_rows(GroupSeries([], windows, {mq: lags}), 100, 499)
     assert len(cells) == 91
     assert max(cell.lag or 0 for cell in cells if cell is not None) == 499
     assert cells[0] is not None

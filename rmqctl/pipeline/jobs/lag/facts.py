@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .queue_windows import Windows
 
 # The columns that identify a queue of a group, except its cluster, which can be unknown in one snapshot.
-_QUEUE = ("cluster_label", "consumer_group", "topic", "broker_name", "queue_id")
+QUEUE_KEY = ("cluster_label", "consumer_group", "topic", "broker_name", "queue_id")
 _TIMES = {"window_start": "window_start_ms", "window_end": "window_end_ms", "still_from_ts": "still_from_ms"}
 _MS_PER_S = 1000
 # Samples that one task has in memory at a time, about 200 bytes each.
@@ -68,18 +68,24 @@ def sample_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
 
     from .queue_samples import BETWEEN_NAMES, NAMES
 
-    standing = (
-        F.when(~F.col("is_configured"), Standing.GONE.value)
-        .when(~F.col("is_subscribed"), Standing.LEFT.value)
-        .otherwise(Standing.CONSUMES.value)
-    )
     names = F.concat_ws(BETWEEN_NAMES, *(F.coalesce(name, F.lit("")) for name in NAMES)).alias("names")
     return snapshots.select(
         names, "queue_id", F.unix_millis("snapshot_ts").alias("at_ms"), "consumer_offset", "max_offset", "min_offset",
         "lag_messages", F.unix_millis("last_consume_ts").alias("last_ms"), "is_held", "is_none_stored",
-        standing.alias("standing"),
+        standing_column().alias("standing"),
         *more,
     )  # fmt: skip
+
+
+def standing_column() -> Column:
+    """Return the number of the Standing of each row of offset_snapshots."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return (
+        F.when(~F.col("is_configured"), Standing.GONE.value)
+        .when(~F.col("is_subscribed"), Standing.LEFT.value)
+        .otherwise(Standing.CONSUMES.value)
+    )
 
 
 class TaskDivision(NamedTuple):
@@ -115,7 +121,7 @@ def window_facts(
 
     at_ms = F.unix_millis("snapshot_ts")
     stretch = F.floor((at_ms - windows.offset_ms) / F.lit(tasks.stretch_ms)) % tasks.stretch_count
-    part = F.pmod(F.hash(*_QUEUE), F.lit(tasks.part_count)) if tasks.part_count > 1 else F.lit(0)
+    part = F.pmod(F.hash(*QUEUE_KEY), F.lit(tasks.part_count)) if tasks.part_count > 1 else F.lit(0)
     place = (stretch * tasks.part_count + part).cast("int").alias("place")
     placed = (
         sample_columns(snapshots, place).repartitionById(tasks.stretch_count * tasks.part_count, "place").drop("place")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.report.lag_series import GroupSeries, LagPoint, LagWindow
 
+from .facts import QUEUE_KEY, standing_column
 from .groups import WORDS, queue_of
-from .standing import UNCONSUMED
+from .standing import UNCONSUMED, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,27 +28,26 @@ def snapshot_sums(snapshots: DataFrame) -> list[dict[str, Any]]:
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    of_queue = ("cluster_label", "consumer_group", "topic", "broker_name", "queue_id")
-    in_time = Window.partitionBy(*of_queue).orderBy("snapshot_ts", "run_id")
+    in_time = Window.partitionBy(*QUEUE_KEY).orderBy("snapshot_ts", "run_id")
     earlier = in_time.rowsBetween(Window.unboundedPreceding, -1)
 
     def before(name: str) -> Any:
         return F.last(name, ignorenulls=True).over(earlier)
 
     is_empty = F.col("is_none_stored") & F.col("consumer_offset").isNull() & F.expr("min_offset = max_offset")
-    is_consumed = ~(F.expr("is_configured is false") | F.expr("is_subscribed is false"))
     rows = snapshots.select(
-        *of_queue, "cluster", "run_id", "snapshot_ts", is_consumed.alias("is_consumed"),
+        *QUEUE_KEY, "cluster", "run_id", "snapshot_ts", standing_column().alias("standing"),
         F.coalesce("lag_messages", F.when(F.expr("consumer_offset = max_offset") | is_empty, 0)).alias("lag"),
         (
             (F.col("consumer_offset") < before("consumer_offset"))
             & ~F.coalesce(F.col("max_offset") < before("max_offset"), F.lit(False))
         ).alias("is_set_back"),
         (F.col("client_id") != before("client_id")).alias("is_handed_over"),
-        F.lead("run_id").over(in_time).alias("next_run_id"),
+        F.lag("run_id").over(in_time).alias("earlier_run_id"),
     )  # fmt: skip
-    # A queue counts once per snapshot.
-    rows = rows.where("is_consumed and not (run_id <=> next_run_id)")
+    # A queue counts once per snapshot: its first row there has what changed.
+    is_first = ~F.col("run_id").eqNullSafe(F.col("earlier_run_id"))
+    rows = rows.where(is_first & (F.col("standing") == Standing.CONSUMES.value))
     sums = rows.groupBy("cluster_label", "cluster", "consumer_group", "run_id").agg(
         F.unix_millis(F.min("snapshot_ts")).alias("at_ms"),
         F.when(F.count("lag") == F.count(F.lit(1)), F.sum("lag")).alias("lag"),
