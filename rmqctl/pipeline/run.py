@@ -23,6 +23,7 @@ from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
 
 from .session import delete_sent, is_submitted, start_session
+from .source.hints import in_flags
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -226,8 +227,8 @@ def explain(error: Exception) -> RmqctlError:
         kind = RmqctlError
     after = text[found[-1].end() :].lstrip("\n").split("\n", 1)[0]
     made = kind.__new__(kind, sentence)
-    made.sentence = sentence
-    made.hint = None if _NO_HINT.match(after) else after.strip()
+    made.sentence = in_flags(sentence)
+    made.hint = None if _NO_HINT.match(after) else in_flags(after.strip())
     return made
 
 

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from rmqctl.errors import UsageError
-from rmqctl.pipeline.source.options import Bound, ReadPosition, read_sink_options, read_source_options
+from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline.source.options import Bound, ReadPosition, TopicChoice, read_sink_options, read_source_options
 
 _NOW_MS = 1_795_000_000_000
+_TOPICS = (
+    "Orders", "Orders-eu", "MyOrders", "%DLQ%billing", "%RETRY%billing", "RMQ_SYS_TRACE_TOPIC", "SCHEDULE_TOPIC_XXXX",
+)  # fmt: skip
 _NEEDED = {"nameServers": "127.0.0.1:9876", "topic": "Orders"}
 
 
@@ -18,7 +24,7 @@ def _read(**more: str):  # type: ignore[no-untyped-def]
 def test_what_is_not_given_is_all_there_is() -> None:
     options = _read()
     assert (options.topics, options.starting, options.ending) == (
-        ("Orders",), ReadPosition(bound=Bound.EARLIEST), ReadPosition(bound=Bound.LATEST),
+        TopicChoice(("Orders",)), ReadPosition(bound=Bound.EARLIEST), ReadPosition(bound=Bound.LATEST),
     )  # fmt: skip
     assert (options.tags, options.sql, options.group, options.fail_on_data_loss) == (frozenset(), None, None, True)
     assert (options.min_partitions, options.max_partitions, options.max_offsets_per_trigger) == (1, None, None)
@@ -28,18 +34,20 @@ def test_what_is_not_given_is_all_there_is() -> None:
 def test_everything_can_be_given() -> None:
     options = _read(
         topic=" Orders, %RETRY%billing ,Orders", consumerGroup="billing", startingOffsets="group", endingOffsets="2h",
-        tags="A || B", minPartitions="3", maxPartitions="5", maxOffsetsPerTrigger="1000", failOnDataLoss="False",
+        tags="A || B", minPartitions="3", maxPartitions="5", minOffsetsPerTrigger="10", maxOffsetsPerTrigger="1000",
+        maxTriggerDelay="90s", failOnDataLoss="False",
         rocketmq__accessKey="operator", rocketmq__secretKey="s3cret", rocketmq__tls="true",
         rocketmq__tls__ca="/etc/ca.pem", rocketmq__addressMap="broker-a=127.0.0.1:1,broker-b/1=127.0.0.1:2",
         rocketmq__header="rocketmq", rocketmq__timeout="5s",
     )  # fmt: skip
-    assert options.topics == ("Orders", "%RETRY%billing")
+    assert options.topics.names == ("Orders", "%RETRY%billing")
     assert (options.starting, options.ending) == (
         ReadPosition(bound=Bound.GROUP),
         ReadPosition(at_ms=_NOW_MS - 7_200_000),
     )
     assert (options.group, options.tags) == ("billing", frozenset("AB"))
     assert (options.min_partitions, options.max_partitions, options.max_offsets_per_trigger) == (3, 5, 1000)
+    assert (options.min_offsets_per_trigger, options.max_trigger_delay_s) == (10, 90.0)
     assert not options.fail_on_data_loss
     access = options.access
     assert (access.header, access.timeout_s, access.tls) == ("ROCKETMQ", 5.0, {"ca": "/etc/ca.pem"})
@@ -48,6 +56,30 @@ def test_everything_can_be_given() -> None:
     assert credentials is not None
     assert (credentials.access_key, credentials.secret_key) == ("operator", "s3cret")
     assert "s3cret" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topics"),
+    [
+        ("Orders.*", "Orders Orders-eu"),
+        (".*", "Orders Orders-eu MyOrders"),
+        ("%DLQ%.*", "%DLQ%billing"),
+        ("%.*|Orders", "Orders %DLQ%billing %RETRY%billing"),
+    ],
+)
+def test_a_pattern_matches_whole_names(pattern: str, topics: str) -> None:
+    choice = read_source_options({"nameservers": "h:1", "subscribepattern": pattern}, _NOW_MS).topics
+    assert [topic for topic in _TOPICS if choice.has(topic)] == topics.split()
+
+
+def test_queues_can_be_assigned() -> None:
+    given = '{"Orders": ["broker-a:0", "broker-b:1-2"], "Bills": ["broker-a"]}'
+    choice = read_source_options({"nameservers": "h:1", "assign": given}, _NOW_MS).topics
+    assert choice.names == ("Orders", "Bills")
+    every = [MessageQueue(*each) for each in product(("Orders", "Bills", "Other"), ("broker-a", "broker-b"), range(3))]
+    assert " ".join(str(mq) for mq in every if choice.takes(mq)) == (
+        "Orders@broker-a:0 Orders@broker-b:1 Orders@broker-b:2 Bills@broker-a:0 Bills@broker-a:1 Bills@broker-a:2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,6 +102,12 @@ def test_places(text: str, place: ReadPosition) -> None:
     [
         ({"topic": " , "}, "The option topic is missing"),
         ({"nameServers": ""}, "The option nameServers is missing."),
+        ({"subscribePattern": ".*"}, "The options topic and subscribePattern cannot be combined."),
+        ({"topic": "", "subscribePattern": "("}, "The option subscribePattern is not a regular expression: missing )"),
+        ({"topic": "", "assign": "{"}, "The option assign is not valid JSON"),
+        ({"topic": "", "assign": "[]"}, "The option assign must be a JSON object"),
+        ({"topic": "", "assign": '{"Orders": []}'}, "The option assign must name queues for each topic."),
+        ({"topic": "", "assign": '{"Orders": ["a:b"]}'}, "The option assign: invalid queue 'a:b'"),
         ({"startingOffset": "earliest"}, "Unknown option 'startingoffset'"),
         ({"startingOffsets": "yesterday"}, "The option startingOffsets: invalid time 'yesterday'"),
         ({"startingOffsets": "group"}, "The option startingOffsets is group, but the option consumerGroup"),
@@ -88,6 +126,9 @@ def test_places(text: str, place: ReadPosition) -> None:
         ({"maxPartitions": "-1"}, "The option maxPartitions must be a whole number of at least 1, not '-1'"),
         ({"maxOffsetsPerTrigger": "many"}, "The option maxOffsetsPerTrigger must be a whole number"),
         ({"maxOffsetsPerTrigger": "٣"}, "The option maxOffsetsPerTrigger must be a whole number"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "The option minOffsetsPerTrigger is more than"),
+        ({"maxTriggerDelay": "9s"}, "The option maxTriggerDelay needs minOffsetsPerTrigger."),
+        ({"minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"}, "The option maxTriggerDelay: invalid duration"),
         ({"failOnDataLoss": "no"}, "The option failOnDataLoss must be true or false, not 'no'."),
         ({"rocketmq__accessKey": "operator"}, "The options rocketmq.accessKey and rocketmq.secretKey"),
         ({"rocketmq__tls__verify": "never"}, "Invalid rocketmq.tls.verify 'never'"),

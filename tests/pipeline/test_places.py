@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.source.options import ReadPosition
+from rmqctl.pipeline.source.options import ReadPosition, TopicChoice
 from rmqctl.pipeline.source.retained_queues import fetch_read_offsets, fetch_retained_queues
 from tests.admin.cluster import BrokerState
 from tests.admin.message_store import NOW_MS, MessageStore, message_cluster
@@ -24,7 +24,7 @@ def _places(times: list[int], at_ms: int, version: int, *, is_start: bool) -> in
 
     async def scenario() -> int:
         async with cluster.client() as client:
-            found = await fetch_retained_queues(client, ["T"])
+            found = await fetch_retained_queues(client, TopicChoice(("T",)))
             place = ReadPosition(at_ms=NOW_MS + at_ms)
             placed = await fetch_read_offsets(client, found, place, None, is_start=is_start, on_loss=lambda loss: None)
             return placed[MessageQueue("T", "broker-a", 0)]

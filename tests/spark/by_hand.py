@@ -12,6 +12,7 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage
+from rmqctl.pipeline.source.options import TopicChoice
 from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from rmqctl.producer.producer import Producer
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -33,7 +34,7 @@ def stored(cluster: Cluster, topic: str) -> list[tuple[MessageQueue, StoredMessa
 
     async def pull(client: Client) -> list[tuple[MessageQueue, StoredMessage]]:
         messages = []
-        for mq, span in (await fetch_retained_queues(client, [topic])).spans.items():
+        for mq, span in (await fetch_retained_queues(client, TopicChoice((topic,)))).spans.items():
             at = span.min_offset
             while at < span.max_offset:
                 answer = await client.ask(span.address, pull_request(mq, at, ALL, 32), accept=PULL_ANSWERS)

@@ -83,8 +83,10 @@ def read(spark: SparkSession, cluster: Cluster) -> Read:
 def reader(spark: SparkSession, namesrv: str, **every: str) -> Read:
     """Return what reads topics from there; `every` are options of each read."""
 
-    def load(topic: str, schema: str | None = None, **options: Any) -> DataFrame:
-        reader = spark.read.format("rocketmq").option("nameServers", namesrv).option("topic", topic).options(**every)
+    def load(topic: str | None = None, schema: str | None = None, **options: Any) -> DataFrame:
+        reader = spark.read.format("rocketmq").option("nameServers", namesrv).options(**every)
+        if topic is not None:
+            reader = reader.option("topic", topic)
         if schema is not None:
             reader = reader.schema(schema)
         return reader.options(**options).load()

@@ -20,6 +20,7 @@ from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.pipeline.jobs.audit.job import JOB, audit
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
 from rmqctl.pipeline.run import check_cluster
+from rmqctl.pipeline.source.options import TopicChoice
 from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.frames import replace_rows
@@ -407,12 +408,15 @@ def test_what_brokers_have_deleted_is_not_lost(forgetful: Cluster, spark: SparkS
     send(forgetful, "RMQ_SYS_TRACE_TOPIC", *(OutgoingMessage(body, {}) for body in traces))
     give_up_s = time.monotonic() + 60
     mq = MessageQueue("Deleted", "broker-a", 0)
-    while ask(forgetful, lambda client: fetch_retained_queues(client, ["Deleted"])).spans[mq].min_offset < 20:
+    while (
+        ask(forgetful, lambda client: fetch_retained_queues(client, TopicChoice(("Deleted",)))).spans[mq].min_offset
+        < 20
+    ):
         assert time.monotonic() < give_up_s
         forgetful.java.mqadmin("deleteExpiredCommitLog", "-b", forgetful.addresses["broker-a"])
         time.sleep(1)
     time.sleep(12)  # the queue's index follows every 10 s
-    span = ask(forgetful, lambda client: fetch_retained_queues(client, ["Deleted"])).spans[mq]
+    span = ask(forgetful, lambda client: fetch_retained_queues(client, TopicChoice(("Deleted",)))).spans[mq]
 
     cut = audit(spark, _options(forgetful, since_ms, "Deleted", tables=str(tmp_path)), traces_after_s=0)
     assert cut.facts["storedCount"] == span.max_offset - span.min_offset < 5000

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from rmqctl.pipeline.source.options import TopicChoice
 from rmqctl.pipeline.source.retained_queues import fetch_retained_queues
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.conditions import wait_until
@@ -35,7 +36,7 @@ def million(cluster: Cluster) -> Iterator[str]:
 
 
 def _ends(cluster: Cluster, topic: str) -> set[int]:
-    found = ask(cluster, lambda client: fetch_retained_queues(client, [topic]))
+    found = ask(cluster, lambda client: fetch_retained_queues(client, TopicChoice((topic,))))
     return {span.max_offset for span in found.spans.values()}
 
 

@@ -85,7 +85,7 @@ def test_filters_give_what_brokers_give_to_java(cluster: Cluster, read: Read) ->
 
     assert bodies(tags="Aa || C") == by_tag
     assert bodies(sql="amount >= 30") == by_sql
-    with pytest.raises(PySparkException, match="Invalid --sql expression 'amount >='"):
+    with pytest.raises(PySparkException, match="Invalid sql expression 'amount >='"):
         bodies(sql="amount >=")
 
 
@@ -130,9 +130,15 @@ def test_places_to_begin_and_to_end(cluster: Cluster, read: Read) -> None:
 def test_several_topics_are_one_table(cluster: Cluster, read: Read) -> None:
     for number, topic in enumerate(("Many1", "Many2")):
         cluster.create_topic(topic, queue_count=2)
-        cluster.java.produce(topic, 10 * (number + 1))
-    rows = read("Many1,Many2").groupBy("topic").count().collect()
-    assert {row.topic: row["count"] for row in rows} == {"Many1": 10, "Many2": 20}
+        cluster.java.produce(topic, 12 * (number + 1))
+    assigned = '{"Many1": ["broker-a"], "Many2": ["broker-a:1", "broker-b:0-1"]}'
+    for choice, counts in (
+        ({"topic": "Many1,Many2"}, {"Many1": 12, "Many2": 24}),
+        ({"subscribePattern": "Many[0-9]"}, {"Many1": 12, "Many2": 24}),
+        ({"assign": assigned}, {"Many1": 6, "Many2": 18}),
+    ):
+        rows = read(**choice).groupBy("topic").count().collect()
+        assert {row.topic: row["count"] for row in rows} == counts
     with pytest.raises(PySparkException, match=r"Topic Many3 does not exist\.\nDid you mean Many[12]"):
         read("Many1,Many3").collect()
 

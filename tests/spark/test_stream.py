@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline.progress import OffsetsBehindListener
 from tests.real.harness.cluster import Cluster
+from tests.real.harness.conditions import wait_until
 
 from .streams import Stream
 
@@ -102,6 +105,45 @@ def test_messages_that_are_gone_are_told(cluster: Cluster, stream: Callable[[str
         anew.run()
     anew.run(failOnDataLoss=False)
     assert anew.bodies() == _sent("m", 30) + _sent("anew", 5)
+
+
+def test_a_pattern_takes_new_topics_and_absent_brokers_are_unknown(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    """A killed broker's queues have no known end; they are read when it is back."""
+    cluster.create_topic("Like-1", queue_count=1)
+    cluster.java.produce("Like-1", 20)
+    seen: list[Mapping[MessageQueue, int | None]] = []
+    listener = OffsetsBehindListener(spark, lambda _, behind: seen.append(behind))
+    spark.streams.addListener(listener)
+    reader = spark.readStream.format("rocketmq").option("nameServers", cluster.namesrv)
+    frame = reader.options(subscribePattern="Like-.*", minOffsetsPerTrigger=10, maxTriggerDelay="1d").load()
+    table = str(tmp_path / "table")
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(processingTime="1 second").start(table)
+
+    def bodies() -> Counter[str]:
+        return Counter(row.body.decode() for row in spark.read.parquet(table).collect())
+
+    def behind(count: int | None, *, broker_name: str) -> bool:
+        return bool(seen) and all(each == count for mq, each in seen[-1].items() if mq.broker_name == broker_name)
+
+    try:
+        wait_until(lambda: bool(query.recentProgress) and bodies() == _sent("m", 20))
+        cluster.create_topic("Like-2", queue_count=1)
+        cluster.java.produce("Like-2", 10, prefix="new", queue="broker-a:0")
+        wait_until(lambda: bodies() == _sent("m", 20) + _sent("new", 10))
+        cluster.java.produce("Like-1", 9, prefix="few", queue="broker-b:0")
+        wait_until(lambda: bool(seen) and sum(each or 0 for each in seen[-1].values()) == 9)
+        cluster.brokers["broker-b"].kill()
+        wait_until(lambda: behind(None, broker_name="broker-b") and behind(0, broker_name="broker-a"))
+        cluster.brokers["broker-b"].start()
+        cluster.wait()
+        cluster.java.produce("Like-2", 1, prefix="last", queue="broker-a:0")
+        wait_until(lambda: bodies() == _sent("m", 20) + _sent("new", 10) + _sent("few", 9) + _sent("last", 1))
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
 
 
 def test_a_stream_has_no_end(spark: SparkSession, cluster: Cluster) -> None:

@@ -6,12 +6,16 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from rmqctl.admin.topics.queues import QueueChoice, parse_queue_choice
 from rmqctl.client.access import Access
 from rmqctl.client.auth import Credentials
 from rmqctl.errors import UsageError
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rmqctl.model.queue import MessageQueue
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address
 from rmqctl.protocol.command import HeaderEncoding
@@ -29,13 +33,15 @@ _PASSED_ON = (
     *(f"rocketmq.tls.{key}" for key in TLS_KEYS), "rocketmq.addressMap", "rocketmq.header", "rocketmq.timeout",
 )  # fmt: skip
 _READING = (
-    "nameServers", "topic", "consumerGroup", "startingOffsets", "endingOffsets", "tags", "sql", "minPartitions",
-    "maxPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *_PASSED_ON,
+    "nameServers", "topic", "subscribePattern", "assign", "consumerGroup", "startingOffsets", "endingOffsets", "tags",
+    "sql", "minPartitions", "maxPartitions", "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay",
+    "failOnDataLoss", *_PASSED_ON,
 )  # fmt: skip
 _WRITING = ("nameServers", "topic", *_PASSED_ON)
 # Options that Spark itself adds for a path or a table.
 _SPARKS = frozenset({"path", "checkpointlocation"})
 _MAX_COUNT = 2**31 - 1
+_CHOOSING = ("topic", "subscribePattern", "assign")
 
 
 class Bound(StrEnum):
@@ -58,20 +64,45 @@ class ReadPosition(Struct, frozen=True):
     offsets: Mapping[str, Mapping[str, int]] | None = None
 
 
+class TopicChoice(Struct, frozen=True):
+    """The topics to read: by name, or those that match `pattern` as a whole; `queues` has choices by topic, or none."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    queues: Mapping[str, tuple[QueueChoice, ...]] = field(default_factory=dict)
+
+    def has(self, topic: str) -> bool:
+        """Return whether a topic is one of them. RocketMQ's own never match a pattern.
+
+        Groups' retry and dead-letter topics match only a pattern that begins with `%`, as they do.
+        """
+        if self.pattern is None:
+            return topic in self.names
+        if is_system_topic(topic) or (topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) and self.pattern[0] != "%"):
+            return False
+        return re.fullmatch(self.pattern, topic) is not None
+
+    def takes(self, mq: MessageQueue) -> bool:
+        """Return whether a queue is one of the chosen ones."""
+        choices = self.queues.get(mq.topic)
+        return self.has(mq.topic) and (choices is None or any(each.has(mq) for each in choices))
+
+
 class SourceOptions(Struct, frozen=True):
     """What to read, and how."""
 
     access: Access
-    topics: tuple[str, ...]
+    topics: TopicChoice
     starting: ReadPosition
     ending: ReadPosition
-    is_start_given: bool = False
     group: str | None = None
     tags: frozenset[str] = frozenset()
     sql: str | None = None
     min_partitions: int = 1
     max_partitions: int | None = None
+    min_offsets_per_trigger: int = 0
     max_offsets_per_trigger: int | None = None
+    max_trigger_delay_s: float = 900.0
     fail_on_data_loss: bool = True
 
 
@@ -122,33 +153,38 @@ class _Given:
 def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOptions:
     """Parse the options of a source. Raises UsageError."""
     given = _Given(options, _READING)
-    text = given.text("topic")
-    topics = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
-    if not topics:
-        raise UsageError("The option topic is missing.", hint="Set it to a topic, or to several separated by commas.")
+    topics = _topics(given)
     tags, sql = given.text("tags"), given.text("sql")
     if tags is not None and sql is not None:
         raise UsageError("The option tags cannot be combined with sql: a broker filters by only one of them.")
     group = given.text("consumerGroup")
-    start_text = given.text("startingOffsets")
-    starting = _place("startingOffsets", start_text or Bound.EARLIEST, topics, group, now_ms)
+    starting = _place("startingOffsets", given.text("startingOffsets") or Bound.EARLIEST, topics, group, now_ms)
     ending = _place("endingOffsets", given.text("endingOffsets") or Bound.LATEST, topics, group, now_ms)
     if ending.bound is Bound.EARLIEST:
         raise UsageError("The option endingOffsets cannot be earliest: there are no messages before it.")
     if starting.at_ms is not None and ending.at_ms is not None and ending.at_ms < starting.at_ms:
         raise UsageError("The time of endingOffsets is before that of startingOffsets.")
+    least, most = given.count("minOffsetsPerTrigger"), given.count("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise UsageError("The option minOffsetsPerTrigger is more than maxOffsetsPerTrigger.")
+    delay_text = given.text("maxTriggerDelay")
+    if delay_text is not None and least is None:
+        raise UsageError("The option maxTriggerDelay needs minOffsetsPerTrigger.")
+    with option_errors("The option maxTriggerDelay"):
+        delay_ms = parse_duration_ms(delay_text or "15m")
     return SourceOptions(
         access=_access(given),
         topics=topics,
         starting=starting,
         ending=ending,
-        is_start_given=start_text is not None,
         group=group,
         tags=_tags(tags),
         sql=sql,
         min_partitions=given.count("minPartitions") or 1,
         max_partitions=given.count("maxPartitions"),
-        max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=least or 0,
+        max_offsets_per_trigger=most,
+        max_trigger_delay_s=delay_ms / 1000,
         fail_on_data_loss=given.truth("failOnDataLoss", True),
     )
 
@@ -177,12 +213,55 @@ def options_of(access: Access) -> dict[str, str]:
     return made
 
 
+def _topics(given: _Given) -> TopicChoice:
+    """Parse the one option that chooses topics."""
+    chosen = {name: text for name in _CHOOSING if (text := given.text(name)) is not None}
+    if len(chosen) > 1:
+        raise UsageError(f"The options {' and '.join(chosen)} cannot be combined.")
+    if (pattern := chosen.get("subscribePattern")) is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"The option subscribePattern is not a regular expression: {error}.") from None
+        return TopicChoice(pattern=pattern)
+    if (assigned := chosen.get("assign")) is not None:
+        return _assigned(assigned)
+    names = tuple(dict.fromkeys(name.strip() for name in chosen.get("topic", "").split(",") if name.strip()))
+    if not names:
+        raise UsageError(
+            "The option topic is missing.",
+            hint="Set it to a topic, or to several separated by commas; or use subscribePattern or assign.",
+        )
+    return TopicChoice(names)
+
+
+def _assigned(text: str) -> TopicChoice:
+    """Parse `{"Orders": ["broker-a:0", "broker-b:0-3"]}`."""
+    shape = 'Use the form {"TOPIC": ["BROKER:QUEUE", "BROKER:FIRST-LAST", "BROKER"]}.'
+    read = _json("assign", text, shape)
+    if not read or not all(isinstance(queues, list) and queues for queues in read.values()):
+        raise UsageError("The option assign must name queues for each topic.", hint=shape)
+    with option_errors("The option assign", hint=shape):
+        queues = {topic: tuple(parse_queue_choice(str(queue)) for queue in each) for topic, each in read.items()}
+    return TopicChoice(tuple(queues), queues=queues)
+
+
+def _json(name: str, text: str, shape: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text)
+    except ValueError:
+        raise UsageError(f"The option {name} is not valid JSON: {text[:60]!r}.", hint=shape) from None
+    if not isinstance(read, dict):
+        raise UsageError(f"The option {name} must be a JSON object, not {text[:60]!r}.", hint=shape)
+    return read
+
+
 def _tags(text: str | None) -> frozenset[str]:
     with option_errors("The option tags"):
         return parse_tags(text or "*")
 
 
-def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now_ms: int) -> ReadPosition:
+def _place(name: str, text: str, topics: TopicChoice, group: str | None, now_ms: int) -> ReadPosition:
     if text.startswith("{"):
         return ReadPosition(offsets=_numbers(name, text, topics))
     if text.lower() == Bound.GROUP:
@@ -194,24 +273,18 @@ def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now
     return ReadPosition(bound=Bound(at)) if isinstance(at, Edge) else ReadPosition(at_ms=at)
 
 
-def _numbers(name: str, text: str, topics: tuple[str, ...]) -> dict[str, dict[str, int]]:
+def _numbers(name: str, text: str, topics: TopicChoice) -> dict[str, dict[str, int]]:
     """Parse `{"Orders": {"broker-a:0": 17, "broker-a:1": -2}}`."""
-    shape = '{"TOPIC": {"BROKER:QUEUE": OFFSET}}, where -2 is the earliest and -1 the latest'
-    try:
-        read = json.loads(text)
-    except ValueError:
-        raise UsageError(
-            f"The option {name} is not valid JSON: {text[:60]!r}.", hint=f"Use the form {shape}."
-        ) from None
+    shape = 'Use the form {"TOPIC": {"BROKER:QUEUE": OFFSET}}, where -2 is the earliest and -1 the latest.'
     made: dict[str, dict[str, int]] = {}
-    for topic, queues in read.items():
-        if topic not in topics:
+    for topic, queues in _json(name, text, shape).items():
+        if not topics.has(topic):
             raise UsageError(f"The option {name} has offsets of {topic}, which is not one of the topics to read.")
         if not isinstance(queues, dict):
-            raise UsageError(f"The option {name} has no offsets for {topic}.", hint=f"Use the form {shape}.")
+            raise UsageError(f"The option {name} has no offsets for {topic}.", hint=shape)
         for queue, offset in queues.items():
             if re.fullmatch(r".+:\d{1,9}", queue, re.ASCII) is None:
-                raise UsageError(f"The option {name} has the invalid queue {queue!r}.", hint=f"Use the form {shape}.")
+                raise UsageError(f"The option {name} has the invalid queue {queue!r}.", hint=shape)
             if not isinstance(offset, int) or isinstance(offset, bool) or not EARLIEST <= offset < 1 << 63:
                 raise UsageError(f"The option {name} has the invalid offset {offset!r} for {topic} {queue}.")
         made[topic] = queues

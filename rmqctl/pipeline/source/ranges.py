@@ -97,6 +97,8 @@ def offsets_of_json(given: Mapping[str, Mapping[str, int]]) -> dict[MessageQueue
 
 
 def queue_of(topic: str, name: str) -> MessageQueue:
-    """Return the queue of a name like `broker-a:0`."""
-    broker_name, _, queue_id = name.rpartition(":")
+    """Return the queue of a name like `broker-a:0`. Raises ValueError for another name."""
+    broker_name, separator, queue_id = name.rpartition(":")
+    if not separator:
+        raise ValueError(f"{name!r} has no broker")
     return MessageQueue(topic, broker_name, int(queue_id))

@@ -20,7 +20,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.store_times import TimeOrder, describe_orders
 from rmqctl.text.names import one_of
 
-from .options import EARLIEST, LATEST, Bound, ReadPosition
+from .options import EARLIEST, LATEST, Bound, ReadPosition, TopicChoice
 from .ranges import queue_of
 
 _LOG = logging.getLogger(__name__)
@@ -48,12 +48,19 @@ class RetainedQueues(Struct, frozen=True):
         return {mq: span.max_offset if latest else span.min_offset for mq, span in self.spans.items()}
 
 
-async def fetch_retained_queues(client: Client, topics: Sequence[str]) -> RetainedQueues:
-    """Fetch the first and last offsets of the topics' queues. Raises NotFoundError, and the errors of brokers."""
+async def fetch_retained_queues(client: Client, choice: TopicChoice) -> RetainedQueues:
+    """Fetch the first and last offsets of the chosen queues.
+
+    A pattern is matched with the topics that any name server knows. Raises NotFoundError for a topic, UsageError for a
+    queue that does not exist, and the errors of brokers.
+    """
+    topics = choice.names
+    if choice.pattern is not None:
+        topics = tuple(name for name in await client.topic_names() if choice.has(name))
 
     async def ask(topic: str) -> list[QueueSpan]:
         route = await fetch_route(client, topic)
-        found, failures = await fetch_spans(client, route, chosen_queues(route, ()))
+        found, failures = await fetch_spans(client, route, chosen_queues(route, choice.queues.get(topic, ())))
         if failures:
             raise all_failed(failure.error for failure in failures)
         return found

@@ -145,16 +145,14 @@ class _Reader:
         for each in self._task.ranges:
             first_offset = each.first_offset
             while first_offset < each.end_offset:
-                # A broker that filters continues until it has found enough; only its response shows where it stopped.
-                count = each.count if self._is_filtered else self._step
-                end_offset = min(first_offset + count, each.end_offset)
+                end_offset = min(first_offset + self._step, each.end_offset)
                 yield _Window(each, first_offset, end_offset)
                 first_offset = max(end_offset, self._lost_until.get(each.mq, 0))
 
     async def _ask(self, window: _Window) -> Command:
         """Pull, and retry while the broker is unreachable or asks for it; its address may have changed meanwhile."""
         client = self._client
-        count = min(_PULL_COUNT, window.end_offset - window.first_offset)
+        count = _PULL_COUNT if self._is_filtered else min(_PULL_COUNT, window.end_offset - window.first_offset)
         request = pull_request(window.range.mq, window.first_offset, self._task.expression, count)
         give_up_s = client.clock.monotonic_s() + self._task.access.timeout_s
         while True:
@@ -198,6 +196,8 @@ class _Reader:
                 self._step = max(1, len(messages))
         is_there = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
         if self._is_filtered:
+            # A broker that filters searches until it has found enough, also past the window.
+            self._step = max(1, next_offset - window.first_offset)
             lost = [] if is_there else [(window.first_offset, max(next_offset, window.first_offset))]
         else:
             lost = _missing(window, messages, next_offset)

@@ -1,0 +1,98 @@
+"""Where a stream's next batch ends: by topics that match, by how much waits, and with queues that are absent."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline.progress import offsets_behind
+from rmqctl.pipeline.source.options import read_source_options
+from rmqctl.pipeline.source.stream_reader import MessageStreamReader
+from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
+from tests.spark.smoke.smoke_data import PATIENT, create_topic, put
+
+
+def _reader(sandbox: ThreadedSandbox, **options: str) -> MessageStreamReader:
+    return MessageStreamReader(read_source_options({"nameServers": sandbox.addr, **PATIENT, **options}, 0), ("body",))
+
+
+def _next(reader: MessageStreamReader, start: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    return reader.latestOffset(start, reader.getDefaultReadLimit())
+
+
+def test_a_pattern_also_takes_topics_that_come_later(sandbox: ThreadedSandbox) -> None:
+    create_topic(sandbox, "SmokeLike-1", queue_count=1)
+    create_topic(sandbox, "SmokeUnlike", queue_count=1)
+    put(sandbox, "SmokeLike-1", "broker-a:0", "ab")
+    stream = _reader(sandbox, subscribePattern="SmokeLike.*", startingOffsets="latest")
+    begun = stream.initialOffset()
+    assert begun == {"SmokeLike-1": {"broker-a:0": 2, "broker-b:0": 0}}
+    create_topic(sandbox, "SmokeLike-2", queue_count=1)
+    put(sandbox, "SmokeLike-2", "broker-b:0", "xyz")
+    end = _next(stream, begun)
+    assert end == {**begun, "SmokeLike-2": {"broker-a:0": 0, "broker-b:0": 3}}
+    (part,) = stream.partitions(begun, end)
+    (each,) = part.task.ranges
+    assert (str(each.mq), each.first_offset, each.end_offset) == ("SmokeLike-2@broker-b:0", 0, 3)
+    with pytest.raises(UsageError, match="No topic matches subscribePattern"):
+        _reader(sandbox, subscribePattern="Like-1").initialOffset()
+
+
+def test_a_batch_waits_for_enough_messages(sandbox: ThreadedSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    create_topic(sandbox, "SmokeFew", queue_count=1)
+    few = {"topic": "SmokeFew", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1m"}
+    stream = _reader(sandbox, **few)
+    begun = stream.initialOffset()
+    assert _next(stream, begun) == begun  # the first batch never waits, so it ends here
+    put(sandbox, "SmokeFew", "broker-a:0", "ab")
+    assert _next(stream, begun) == begun
+    assert stream.reportLatestOffset() == {"SmokeFew": {"broker-a:0": 2, "broker-b:0": 0}}
+    put(sandbox, "SmokeFew", "broker-b:0", "c")
+    enough = _next(stream, begun)
+    assert enough == {"SmokeFew": {"broker-a:0": 2, "broker-b:0": 1}}
+    put(sandbox, "SmokeFew", "broker-b:0", "d")
+    assert _next(stream, enough) == enough
+    now_s += 60
+    assert _next(stream, enough) == {"SmokeFew": {"broker-a:0": 2, "broker-b:0": 2}}
+
+    put(sandbox, "SmokeFew", "broker-b:0", "e")
+    stream.prepareForTriggerAvailableNow()
+    assert _next(stream, enough) == {"SmokeFew": {"broker-a:0": 2, "broker-b:0": 3}}
+
+
+def test_absent_queues_have_no_known_end(sandbox: ThreadedSandbox, caplog: pytest.LogCaptureFixture) -> None:
+    create_topic(sandbox, "SmokeHere", queue_count=1)
+    # The last one is from a time when the pattern was another one.
+    begun = {"SmokeHere": {"broker-a:0": 0, "broker-b:0": 0, "broker-c:7": 5}, "SmokeElsewhere": {"broker-a:0": 1}}
+    stream = _reader(sandbox, subscribePattern="SmokeHere|SmokeHereBefore")
+    with caplog.at_level(logging.WARNING):
+        assert _next(stream, begun) == _next(stream, begun) == begun
+    assert caplog.messages == ["Not reading SmokeHere@broker-c:7 now: no registered broker has them."]
+    assert stream.reportLatestOffset() == {"SmokeHere": {"broker-a:0": 0, "broker-b:0": 0}}
+
+    gone = {**begun, "SmokeHereBefore": {"broker-a:0": 5}}
+    with pytest.raises(RmqctlError, match="No registered broker has SmokeHereBefore"):
+        _next(stream, gone)
+    tolerant = _reader(sandbox, subscribePattern="SmokeHere|SmokeHereBefore", failOnDataLoss="false")
+    assert _next(tolerant, gone) == gone
+
+
+def test_progress_names_what_is_behind() -> None:
+    ours = SimpleNamespace(
+        endOffset='{"Orders": {"broker-a:0": 5, "broker-a:1": 9, "broker-b:0": 3}}',
+        latestOffset='{"Orders": {"broker-a:0": 12, "broker-a:1": 7}}',
+    )
+    texts = ('{"Orders": {"0": 5}}', '{"n": 1}', "[1]", None, "")
+    others = [SimpleNamespace(endOffset=text, latestOffset=text) for text in texts]
+    behind = offsets_behind(SimpleNamespace(sources=[*others, ours]))  # type: ignore[arg-type]
+    assert behind == {
+        MessageQueue("Orders", "broker-a", 0): 7,
+        MessageQueue("Orders", "broker-a", 1): 0,
+        MessageQueue("Orders", "broker-b", 0): None,
+    }
