@@ -32,8 +32,9 @@ def offsets_behind(progress: StreamingQueryProgress) -> dict[MessageQueue, int |
     """Return how many offsets of each queue a query has not processed, None for a queue that no broker has now.
 
     The ends are those when the batch was planned. With tags or SQL, offsets also count messages that do not match.
-    Sources of other formats are left out.
+    Sources of other formats are left out. Raises UsageError before Spark 4.2, which does not ask for the ends.
     """
+    _require_ends()
     behind: dict[MessageQueue, int | None] = {}
     for source in progress.sources:
         done, ends = _offsets(source.endOffset), _offsets(source.latestOffset)
@@ -57,13 +58,11 @@ class OffsetsBehindListener(StreamingQueryListener):
     """Reports how far behind each stream of a session is, to the log or to a function of yours.
 
     Add it with `spark.streams.addListener(OffsetsBehindListener(spark))`. It reports after each batch, and about every
-    10 s without one (spark.sql.streaming.noDataProgressEventInterval). Raises UsageError before Spark 4.2, which does
-    not ask a source for the ends of its queues.
+    10 s without one (spark.sql.streaming.noDataProgressEventInterval). Raises UsageError as offsets_behind() does.
     """
 
     def __init__(self, session: SparkSession, report: Report = log_behind) -> None:
-        if not ADMITS_LIMITS:
-            raise UsageError("Offsets behind need Spark 4.2 or newer.")
+        _require_ends()
         self._session = session
         self._report = report
 
@@ -86,6 +85,11 @@ class OffsetsBehindListener(StreamingQueryListener):
     def _look(self, progress: StreamingQueryProgress) -> None:
         if behind := offsets_behind(progress):
             self._report(progress, behind)
+
+
+def _require_ends() -> None:
+    if not ADMITS_LIMITS:
+        raise UsageError("Offsets behind need Spark 4.2 or newer.")
 
 
 def _offsets(text: str | None) -> dict[MessageQueue, int]:

@@ -66,33 +66,6 @@ def _row(cluster: Cluster, topic: str) -> list[str]:
     return row
 
 
-def test_a_snapshot_tells_expired_messages_from_read_ones(
-    forgetful: Cluster, min_offset: Callable[[str], int], tmp_path: Path
-) -> None:
-    forgetful.create_topic("Idle", queue_count=1)
-    forgetful.create_topic("Fill", queue_count=1)
-    forgetful.java.produce("Idle", 50)
-    for name, options in {"IdleRead": {}, "IdleStuck": {"stuck": "m9"}}.items():
-        forgetful.java.consume(name, name, "Idle", threads=1, **options)
-    forgetful.java.wait_consumed("IdleRead", 50)
-    forgetful.java.wait_started("IdleStuck", 10)
-    for name in ("IdleRead", "IdleStuck"):
-        forgetful.java.persist(name)
-    forgetful.java.produce("Fill", 5000, size=1000, batch=50)
-    assert min_offset("Fill") > 0
-    access = Access(name_servers=forgetful.namesrv, timeout_s=20)
-    given = {"groups": ("IdleRead", "IdleStuck"), "topics": ("Idle",)}
-    SNAPSHOT.run(None, JobOptions(now_ms=0, access=access, tables=str(tmp_path), **given))
-    version = require_version(Table(str(tmp_path), OFFSET_SNAPSHOTS))
-    names = ("consumer_group", "min_offset", "max_offset", "consumer_offset", "lag_messages", "lag_state")
-    assert set(version.rows(names)) == {
-        ("IdleRead", 50, 50, 50, 0, "CAUGHT_UP"), ("IdleStuck", 50, 50, 9, 0, "EXPIRED"),
-    }  # fmt: skip
-    forgetful.java.release("IdleStuck")
-    for name in ("IdleRead", "IdleStuck"):
-        forgetful.java.stop(name)
-
-
 def test_a_read_that_retention_overtakes(
     forgetful: Cluster, min_offset: Callable[[str], int], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -148,3 +121,31 @@ def test_a_broker_that_comes_back_is_waited_for(forgetful: Cluster, spark: Spark
         list(read_batches(replace(task, access=Access(forgetful.namesrv, 1.0))))
     broker.start()
     assert sum(batch.num_rows for batch in read_batches(task)) == 300
+
+
+# The last one: a broker that was told to delete repeats it every 10 s, up to 20 times, until it is restarted.
+def test_a_snapshot_tells_expired_messages_from_read_ones(
+    forgetful: Cluster, min_offset: Callable[[str], int], tmp_path: Path
+) -> None:
+    forgetful.create_topic("Idle", queue_count=1)
+    forgetful.create_topic("Fill", queue_count=1)
+    forgetful.java.produce("Idle", 50)
+    for name, options in {"IdleRead": {}, "IdleStuck": {"stuck": "m9"}}.items():
+        forgetful.java.consume(name, name, "Idle", threads=1, **options)
+    forgetful.java.wait_consumed("IdleRead", 50)
+    forgetful.java.wait_started("IdleStuck", 10)
+    for name in ("IdleRead", "IdleStuck"):
+        forgetful.java.persist(name)
+    forgetful.java.produce("Fill", 5000, size=1000, batch=50)
+    assert min_offset("Fill") > 0
+    access = Access(name_servers=forgetful.namesrv, timeout_s=20)
+    given = {"groups": ("IdleRead", "IdleStuck"), "topics": ("Idle",)}
+    SNAPSHOT.run(None, JobOptions(now_ms=0, access=access, tables=str(tmp_path), **given))
+    version = require_version(Table(str(tmp_path), OFFSET_SNAPSHOTS))
+    names = ("consumer_group", "min_offset", "max_offset", "consumer_offset", "lag_messages", "lag_state")
+    assert set(version.rows(names)) == {
+        ("IdleRead", 50, 50, 50, 0, "CAUGHT_UP"), ("IdleStuck", 50, 50, 9, 0, "EXPIRED"),
+    }  # fmt: skip
+    forgetful.java.release("IdleStuck")
+    for name in ("IdleRead", "IdleStuck"):
+        forgetful.java.stop(name)

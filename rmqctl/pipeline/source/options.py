@@ -14,7 +14,7 @@ from rmqctl.admin.topics.queues import QueueChoice, parse_queue_choice
 from rmqctl.client.access import Access
 from rmqctl.client.auth import Credentials
 from rmqctl.errors import UsageError
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rmqctl.model.names import is_sent_to_by_rocketmq, is_system_topic
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address
@@ -78,7 +78,7 @@ class TopicChoice(Struct, frozen=True):
         """
         if self.pattern is None:
             return topic in self.names
-        if is_system_topic(topic) or (topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) and self.pattern[0] != "%"):
+        if is_system_topic(topic) or (is_sent_to_by_rocketmq(topic) and self.pattern[0] != "%"):
             return False
         return re.fullmatch(self.pattern, topic) is not None
 
@@ -95,6 +95,7 @@ class SourceOptions(Struct, frozen=True):
     topics: TopicChoice
     starting: ReadPosition
     ending: ReadPosition
+    max_trigger_delay_s: float
     group: str | None = None
     tags: frozenset[str] = frozenset()
     sql: str | None = None
@@ -102,7 +103,6 @@ class SourceOptions(Struct, frozen=True):
     max_partitions: int | None = None
     min_offsets_per_trigger: int = 0
     max_offsets_per_trigger: int | None = None
-    max_trigger_delay_s: float = 900.0
     fail_on_data_loss: bool = True
 
 
@@ -177,6 +177,7 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
         topics=topics,
         starting=starting,
         ending=ending,
+        max_trigger_delay_s=delay_ms / 1000,
         group=group,
         tags=_tags(tags),
         sql=sql,
@@ -184,7 +185,6 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
         max_partitions=given.count("maxPartitions"),
         min_offsets_per_trigger=least or 0,
         max_offsets_per_trigger=most,
-        max_trigger_delay_s=delay_ms / 1000,
         fail_on_data_loss=given.truth("failOnDataLoss", True),
     )
 

@@ -82,7 +82,7 @@ class Planner:
                 hint="It must match the whole name; for dead-letter topics, let it begin with %DLQ%.",
             )
         if self.options.sql is not None:
-            for topic in {mq.topic for mq in found.spans}:
+            for topic in dict.fromkeys(mq.topic for mq in found.spans):
                 failures = await check_sql(client, await fetch_route(client, topic), self.options.sql)
                 if failures:
                     raise all_failed(failure.error for failure in failures)

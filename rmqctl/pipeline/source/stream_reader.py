@@ -75,9 +75,10 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         given = offsets_of_json(start)
         self._planner.check_absent(found, given)
         begun = {**found.edge(latest=False), **given}
+        ends = found.edge(latest=True)
+        self._latest = offsets_as_json(ends)
         # A queue that is absent keeps its offset, and its end is unknown.
-        latest = {**begun, **found.edge(latest=True)}
-        self._latest = offsets_as_json(found.edge(latest=True))
+        latest = {**begun, **ends}
         waiting_count = sum(max(0, latest[mq] - begun[mq]) for mq in latest)
         now_s = time.monotonic()
         if self._until is None and waiting_count < options.min_offsets_per_trigger and now_s < self._hurry_at_s:

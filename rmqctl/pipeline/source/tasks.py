@@ -223,6 +223,10 @@ class _Reader:
             )  # fmt: skip
 
     def _lose(self, of: QueueRange, first_offset: int, end_offset: int, *, is_there: bool) -> None:
+        # The answers to windows that were asked for at the same time can name the same offsets.
+        first_offset = max(first_offset, self._lost_until.get(of.mq, 0))
+        if first_offset >= end_offset:
+            return
         error = losses_as_error([
             LostRange(of.mq, first_offset, end_offset, "the broker skipped them" if is_there else "they do not exist")
         ])  # fmt: skip
