@@ -124,9 +124,6 @@ def run_jobs(
     on_step(None, None)
     # Under spark-submit the JVM is already running, and logs as it is configured there.
     with _log_file(is_quiet and not is_submitted()) as log:
-        if place.remote is not None and options.access is not None:
-            # The server has neither our environment nor our files.
-            options = replace(options, access=replace(options.access, given=options.access.credentials()))
         spark = start_session(master=place.master, remote=place.remote, conf=place.conf, log_path=log.path)
         try:
             yield from _run_each(spark, jobs, options, log, on_step)

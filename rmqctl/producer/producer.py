@@ -87,7 +87,7 @@ class Producer:
         self.routes = routes or FreshRoutes(self._client)
         self._timeout_s = timeout_s
         self._retry_count = retry_count
-        self._keys = keys or _new_keys()
+        self._keys = keys or new_keys()
         self._turns: dict[str, int] = {}
         self._versions: dict[str, int] = {}
         self._room = asyncio.Semaphore(in_flight_limit)
@@ -283,7 +283,8 @@ class Producer:
             )
 
 
-def _new_keys() -> UniqueKeys:
+def new_keys() -> UniqueKeys:
+    """Return the unique keys of a new producer in this process."""
     return UniqueKeys(ip_address(own_address()).packed, os.getpid(), random.getrandbits(32))
 
 

@@ -129,6 +129,8 @@ def test_places(text: str, place: ReadPosition) -> None:
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "The option minOffsetsPerTrigger is more than"),
         ({"maxTriggerDelay": "9s"}, "The option maxTriggerDelay needs minOffsetsPerTrigger."),
         ({"minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"}, "The option maxTriggerDelay: invalid duration"),
+        ({"commitGroup": "a b"}, "Invalid group"),
+        ({"commitGroup": "CID_RMQ_SYS_TRANS"}, "CID_RMQ_SYS_TRANS"),
         ({"failOnDataLoss": "no"}, "The option failOnDataLoss must be true or false, not 'no'."),
         ({"rocketmq__accessKey": "operator"}, "The options rocketmq.accessKey and rocketmq.secretKey"),
         ({"rocketmq__tls__verify": "never"}, "Invalid rocketmq.tls.verify 'never'"),

@@ -17,6 +17,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.source.ranges import QueueRange
+from rmqctl.pipeline.source.task_access import task_access
 from rmqctl.pipeline.source.tasks import Task, read_batches
 from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.frames import require_version
@@ -102,7 +103,7 @@ def test_a_read_that_retention_overtakes(
     # A task whose offsets went after they were planned.
     mq = MessageQueue("Expired", "broker-a", 0)
     planned = QueueRange(mq, forgetful.addresses["broker-a"], 100, 5500)
-    task = Task(Access(forgetful.namesrv, 5.0), (planned,), ("queue_offset",))
+    task = Task(task_access(Access(forgetful.namesrv, 5.0)), (planned,), ("queue_offset",))
     with pytest.raises(RmqctlError, match=rf"Expired@broker-a:0 100 to {first_offset - 1} \(they do not exist\)"):
         list(read_batches(task))
     found = [at for batch in read_batches(replace(task, fail_on_data_loss=False)) for at in batch["queue_offset"]]
@@ -114,11 +115,11 @@ def test_a_broker_that_comes_back_is_waited_for(forgetful: Cluster, spark: Spark
     forgetful.java.produce("Restarted", 300)
     mq = MessageQueue("Restarted", "broker-a", 0)
     planned = QueueRange(mq, forgetful.addresses["broker-a"], 0, 300)
-    task = Task(Access(forgetful.namesrv, 60.0), (planned,), ("queue_offset",))
+    task = Task(task_access(Access(forgetful.namesrv, 60.0)), (planned,), ("queue_offset",))
     broker = forgetful.brokers["broker-a"]
     broker.kill()
     with pytest.raises(RmqctlError, match=r"connection refused"):
-        list(read_batches(replace(task, access=Access(forgetful.namesrv, 1.0))))
+        list(read_batches(replace(task, access=task_access(Access(forgetful.namesrv, 1.0)))))
     broker.start()
     assert sum(batch.num_rows for batch in read_batches(task)) == 300
 

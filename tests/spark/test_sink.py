@@ -45,14 +45,54 @@ def test_what_was_read_can_be_written_again(cluster: Cluster, read: Read, spark:
     for topic in ("From", "Into"):
         cluster.create_topic(topic, queue_count=1)
     cluster.java.produce("From", 20, tag="A", keys="k", number="amount")
-    sink = read("From").drop("topic").write.format("rocketmq").option("nameServers", cluster.namesrv)
+    rows = read("From").select("broker_name", "queue_id", "body", "keys", "tags", "properties")
+    sink = rows.write.format("rocketmq").option("nameServers", cluster.namesrv)
     sink.option("topic", "Into").mode("append").save()
 
     def told(topic: str) -> Counter[tuple[object, ...]]:
-        rows = read(topic).select("body", "keys", "tags", F.col("properties")["amount"].alias("amount")).collect()
-        return Counter((bytes(row.body), row["keys"], row.tags, row.amount) for row in rows)
+        rows = read(topic).withColumn("amount", F.col("properties")["amount"]).collect()
+        return Counter((*row[1:4], bytes(row.body), row["keys"], row.tags, row.amount) for row in rows)
 
     assert told("Into") == told("From")
+
+
+def test_sharding_keys_go_where_java_sends_them(cluster: Cluster, read: Read) -> None:
+    for topic in ("ShardsOfJava", "Shards"):
+        cluster.create_topic(topic, queue_count=3)
+    cluster.java.produce("ShardsOfJava", 120, shards=12)
+    rows = read("ShardsOfJava").select("body", F.col("properties")["__SHARDINGKEY"].alias("sharding_key"))
+    sink = rows.write.format("rocketmq").option("nameServers", cluster.namesrv)
+    sink.option("topic", "Shards").mode("append").save()
+
+    def places(topic: str) -> set[tuple[object, ...]]:
+        columns = ("broker_name", "queue_id", "properties['__SHARDINGKEY'] as sharding_key", "string(body) as body")
+        return {tuple(row) for row in read(topic).selectExpr(*columns).collect()}
+
+    assert places("Shards") == places("ShardsOfJava")
+    assert len({each[2] for each in places("Shards")}) == 12
+
+
+def test_delays_are_kept(spark: SparkSession, cluster: Cluster) -> None:
+    cluster.create_topic("Delayed", queue_count=1)
+    cluster.java.consume("delayed", "DelayedGroup", "Delayed", collect=1)
+    columns = [
+        "case when id % 2 = 0 then 'now' else 'level' end as body",
+        "int(case when id % 2 = 1 then 2 end) as delay_level",
+    ]
+    timed = cluster.version != "4.9.7"
+    if timed:
+        columns.append("case when id = 0 then 4000L end as delay_ms")
+    sink = spark.range(10).selectExpr(*columns).write.format("rocketmq").option("nameServers", cluster.namesrv)
+    sink.option("topic", "Delayed").mode("append").save()
+    cluster.java.wait_consumed("delayed", 10)
+    late = Counter((each.body, each.age_ms >= 4_000) for each in cluster.java.attempts("delayed"))
+    cluster.java.stop("delayed")
+    assert late[("level", True)] == 5
+    assert late[("now", True)] >= timed
+    if not timed:
+        rows = spark.sql("select 'x' as body, 5L as delay_ms").write.format("rocketmq")
+        with pytest.raises(PySparkException, match="supports only delay levels"):
+            rows.option("nameServers", cluster.namesrv).option("topic", "Delayed").mode("append").save()
 
 
 def test_a_stream_is_written(spark: SparkSession, cluster: Cluster, read: Read, tmp_path: Path) -> None:
@@ -63,7 +103,8 @@ def test_a_stream_is_written(spark: SparkSession, cluster: Cluster, read: Read, 
         source = (
             spark.readStream.format("rocketmq").option("nameServers", cluster.namesrv).option("topic", "StreamFrom")
         )
-        writer = source.load().drop("topic").writeStream.format("rocketmq").option("nameServers", cluster.namesrv)
+        rows = source.load().select("body")
+        writer = rows.writeStream.format("rocketmq").option("nameServers", cluster.namesrv)
         writer = writer.option("topic", "StreamInto").option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
         bodies = Counter(row.body.decode() for row in read("StreamInto").collect())

@@ -15,6 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.progress import OffsetsBehindListener
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.conditions import wait_until
+from tests.real.harness.mqadmin import consumer_progress
 
 from .streams import Stream
 
@@ -105,6 +106,27 @@ def test_messages_that_are_gone_are_told(cluster: Cluster, stream: Callable[[str
         anew.run()
     anew.run(failOnDataLoss=False)
     assert anew.bodies() == _sent("m", 30) + _sent("anew", 5)
+
+
+def test_lag_tools_see_the_progress_of_a_stream(cluster: Cluster, stream: Callable[[str], Stream]) -> None:
+    cluster.create_topic("Seen", queue_count=2)
+    cluster.java.produce("Seen", 40)
+    with pytest.raises(PySparkException, match="Group SeenBySpark"):
+        stream("Seen").run(commitGroup="SeenBySpark")
+    cluster.java.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "SeenBySpark")
+    stream("Seen").run(commitGroup="SeenBySpark", maxOffsetsPerTrigger=15)
+    cluster.java.produce("Seen", 8)
+    if cluster.version != "4.9.7":  # whose mqadmin finds a group only by its retry topic
+        rows = consumer_progress(cluster.java.mqadmin("consumerProgress", "-g", "SeenBySpark", "-t", "Seen"))
+        assert [(each.consumer_offset, each.broker_offset) for each in rows] == [(10, 12)] * 4
+
+    # A member begins where the stream is, and is not disturbed by it.
+    cluster.java.consume("seen", "SeenBySpark", "Seen", collect=1)
+    cluster.java.wait_consumed("seen", 8)
+    with pytest.raises(PySparkException, match="Group SeenBySpark has members"):
+        stream("Seen").run(commitGroup="SeenBySpark")
+    assert len(cluster.java.bodies("seen")) == 8
+    cluster.java.stop("seen")
 
 
 def test_a_pattern_takes_new_topics_and_absent_brokers_are_unknown(

@@ -42,7 +42,10 @@ class RocketMQDataSource(DataSource):
     @with_hints()
     def reader(self, schema: StructType) -> MessageReader:
         """Return a reader for one range of the topics."""
-        return MessageReader(self._options(), _columns(schema))
+        options = self._options()
+        if options.commit_group is not None:
+            raise UsageError("The option commitGroup is only for streams.")
+        return MessageReader(options, _columns(schema))
 
     @with_hints()
     def streamReader(self, schema: StructType) -> MessageStreamReader:

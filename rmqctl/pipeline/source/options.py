@@ -14,7 +14,12 @@ from rmqctl.admin.topics.queues import QueueChoice, parse_queue_choice
 from rmqctl.client.access import Access
 from rmqctl.client.auth import Credentials
 from rmqctl.errors import UsageError
-from rmqctl.model.names import is_sent_to_by_rocketmq, is_system_topic
+from rmqctl.model.names import (
+    is_sent_to_by_rocketmq,
+    is_system_topic,
+    require_legal_name,
+    require_no_system_group,
+)
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address
@@ -35,7 +40,7 @@ _PASSED_ON = (
 _READING = (
     "nameServers", "topic", "subscribePattern", "assign", "consumerGroup", "startingOffsets", "endingOffsets", "tags",
     "sql", "minPartitions", "maxPartitions", "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay",
-    "failOnDataLoss", *_PASSED_ON,
+    "failOnDataLoss", "commitGroup", *_PASSED_ON,
 )  # fmt: skip
 _WRITING = ("nameServers", "topic", *_PASSED_ON)
 # Options that Spark itself adds for a path or a table.
@@ -104,6 +109,7 @@ class SourceOptions(Struct, frozen=True):
     min_offsets_per_trigger: int = 0
     max_offsets_per_trigger: int | None = None
     fail_on_data_loss: bool = True
+    commit_group: str | None = None
 
 
 class SinkOptions(Struct, frozen=True):
@@ -172,6 +178,9 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
         raise UsageError("The option maxTriggerDelay needs minOffsetsPerTrigger.")
     with option_errors("The option maxTriggerDelay"):
         delay_ms = parse_duration_ms(delay_text or "15m")
+    if (commit_group := given.text("commitGroup")) is not None:
+        require_legal_name(commit_group)
+        require_no_system_group(commit_group)
     return SourceOptions(
         access=_access(given),
         topics=topics,
@@ -186,6 +195,7 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
         min_offsets_per_trigger=least or 0,
         max_offsets_per_trigger=most,
         fail_on_data_loss=given.truth("failOnDataLoss", True),
+        commit_group=commit_group,
     )
 
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
 from pyspark.sql.datasource import InputPartition
 
 from rmqctl.admin.messages.pull import Expression
@@ -23,6 +22,7 @@ from rmqctl.text.words import listed
 from .options import ReadPosition, SourceOptions
 from .ranges import QueueRange, share_out
 from .retained_queues import LostRange, RetainedQueues, fetch_read_offsets, fetch_retained_queues, losses_as_error
+from .task_access import task_access
 from .tasks import Task
 
 _T = TypeVar("_T")
@@ -115,8 +115,7 @@ class Planner:
     def partitions(self, ranges: Sequence[QueueRange]) -> list[MessagePartition]:
         """Divide ranges among tasks; return at least one, because Spark requires it."""
         options = self.options
-        # Resolved here: a task's machine may have neither the file nor the variable.
-        access = replace(options.access, given=options.access.credentials())
+        access = task_access(options.access)
         expression = Expression()
         if options.tags:
             expression = Expression(" || ".join(sorted(options.tags)))

@@ -6,37 +6,49 @@ A row is sent at least once: a task that fails is retried, and sends again what 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rmqctl.admin.messages.send import fetch_targets
-from rmqctl.errors import UsageError
+from rmqctl.client.core import Client
+from rmqctl.errors import UnreachableError, UsageError
 from rmqctl.model.names import require_target_topic
+from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage
-from rmqctl.producer.producer import Producer
-from rmqctl.protocol.properties import split_keys
-from rmqctl.protocol.sends import RESERVED, message_properties
+from rmqctl.net.clock import pause
+from rmqctl.producer.message import with_sharding_key
+from rmqctl.producer.producer import Producer, new_keys
+from rmqctl.protocol.properties import SHARDING_KEY, UNIQ_KEY, split_keys
+from rmqctl.protocol.sends import DELAYS, RESERVED, message_properties
+from rmqctl.rules.send_queues import queue_of_key, writable_queues
 from rmqctl.rules.topics import own_topics
 from rmqctl.text.names import hint_for
+from rmqctl.text.words import listed
 
 from .hints import with_hints
 from .message_rows import SPARK_TYPES
 from .options import SinkOptions
+from .task_access import TaskAccess, task_access
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 # The producer group that brokers and traces record.
 _GROUP = "rmqctl-spark"
+_NUMBER = ("int", "bigint")
 _TYPES = {
     "topic": ("string",), "body": ("binary", "string"), "keys": ("string",), "tags": ("string",),
-    "properties": ("map<string,string>",),
+    "properties": ("map<string,string>",), "flag": _NUMBER, "broker_name": ("string",), "queue_id": _NUMBER,
+    "sharding_key": ("string",), "delay_level": _NUMBER, "delay_ms": _NUMBER, "deliver_ts": ("timestamp",),
 }  # fmt: skip
+_DELAYS = ("delay_level", "delay_ms", "deliver_ts")
+# Delayed messages in flight: brokers ignore a delay in a batch, so each is a request.
+_AT_ONCE = 32
+# How long to wait before sending again to a broker that does not answer; the timeout limits the retries.
+_AGAIN_S = 1.0
 
 
 class SentCount(WriterCommitMessage):
@@ -47,7 +59,7 @@ class SentCount(WriterCommitMessage):
 
 
 class _Writing:
-    """Sends rows with a column body, and optionally topic, keys, tags and properties."""
+    """Sends rows with a column body, and optionally the other columns of _TYPES."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         _check(options, schema)
@@ -71,34 +83,126 @@ class _Sending:
     """How tasks send. Created on the driver, so that a topic that is not writable fails before any task runs."""
 
     def __init__(self, options: SinkOptions) -> None:
-        # Resolved on the driver: a task's machine may have neither the file nor the variable.
-        self._access = replace(options.access, given=options.access.credentials())
+        self._access: TaskAccess = task_access(options.access)
         self._topic = options.topic
         if self._topic is not None:
             require_target_topic(self._topic)
             asyncio.run(self._require_queues(self._topic))
 
     async def _require_queues(self, topic: str) -> None:
-        async with await self._access.connect() as client:
+        async with await self._access.access.connect() as client:
             require_target_topic(topic, own=own_topics(await client.cluster()))
             await fetch_targets(client, topic, None)
 
     async def send(self, batches: Iterator[pa.RecordBatch]) -> int:
-        """Send rows, grouped by topic; return their number. Raises RmqctlError."""
+        """Send rows, those of one queue in their order; return their number. Raises RmqctlError."""
         count = 0
-        async with await self._access.connect(open_ended=True) as client:
-            producer = Producer(client, _GROUP, timeout_s=self._access.timeout_s)
+        timeout_s = self._access.access.timeout_s
+        async with await self._access.connect() as client:
+            keys = new_keys()
+            producer = Producer(client, _GROUP, timeout_s=timeout_s, keys=keys)
             own = own_topics(await client.cluster())
             for batch in batches:
-                rows = batch.to_pylist()
-                for row in rows:
-                    row.setdefault("topic", self._topic)
-                rows.sort(key=lambda row: row["topic"] or "")
-                for topic, group in itertools.groupby(rows, key=lambda row: row["topic"]):
-                    messages = [_message(row) for row in group]
-                    async for results in producer.send_batches(_named(topic or self._topic, own), messages):
-                        count += len(results)
+                queues: dict[str, tuple[MessageQueue, ...]] = {}
+                places: dict[_Place, list[OutgoingMessage]] = {}
+                for row in _rows(batch):
+                    topic = _named(row.get("topic") or self._topic, own)
+                    message = _message(row, keys.make(client.clock.now_ms()))
+                    if topic not in queues:
+                        queues[topic] = writable_queues(await producer.routes.route(topic))
+                    is_delayed = not DELAYS.isdisjoint(message.properties)
+                    place = _Place(topic, _queue(queues[topic], topic, row, message), is_delayed)
+                    places.setdefault(place, []).append(message)
+                for place, messages in places.items():
+                    await _Patience(client, producer, place, timeout_s).send(messages)
+                count += batch.num_rows
         return count
+
+
+class _Place(NamedTuple):
+    """Where messages go, in which way; without a queue, to any."""
+
+    topic: str
+    mq: MessageQueue | None
+    is_delayed: bool
+
+
+class _Patience:
+    """Sends messages to one place, and again while its broker does not answer: a failed task would repeat all rows.
+
+    The messages have their unique keys already, so one that is stored twice has the same key.
+    """
+
+    def __init__(self, client: Client, producer: Producer, place: _Place, timeout_s: float) -> None:
+        self._clock = client.clock
+        self._producer = producer
+        self._place = place
+        self._timeout_s = timeout_s
+
+    async def send(self, messages: Sequence[OutgoingMessage]) -> None:
+        """Return when all are stored. Raises RmqctlError."""
+        left, give_up_s = list(messages), self._clock.monotonic_s() + self._timeout_s
+        while left:
+            before_count = len(left)
+            try:
+                await (self._each(left) if self._place.is_delayed else self._batched(left))
+            except UnreachableError:
+                if len(left) < before_count:
+                    give_up_s = self._clock.monotonic_s() + self._timeout_s
+                elif self._clock.monotonic_s() >= give_up_s:
+                    raise
+                await pause(self._clock, _AGAIN_S)
+                await self._producer.routes.route(self._place.topic, again=True)
+
+    async def _batched(self, left: list[OutgoingMessage]) -> None:
+        """Send in order; remove from `left` what is stored."""
+        async for results in self._producer.send_batches(self._place.topic, list(left), mq=self._place.mq):
+            del left[: len(results)]
+
+    async def _each(self, left: list[OutgoingMessage]) -> None:
+        """Send some at a time; remove from `left` what is stored."""
+        while left:
+            sending = [
+                self._producer.send_message(self._place.topic, each, mq=self._place.mq) for each in left[:_AT_ONCE]
+            ]
+            answers = await asyncio.gather(*sending, return_exceptions=True)
+            failed = [each for each, answer in zip(left, answers, strict=False) if isinstance(answer, BaseException)]
+            left[: len(answers)] = failed
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+
+
+def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return rows, with times in microseconds: Python's have a time zone, which a machine may not know."""
+    at = batch.schema.get_field_index("deliver_ts")
+    if at >= 0:
+        batch = batch.set_column(at, "deliver_ts", batch.column(at).cast(pa.int64()))
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+def _queue(
+    queues: Sequence[MessageQueue], topic: str, row: dict[str, Any], message: OutgoingMessage
+) -> MessageQueue | None:
+    """Return the queue that a row names, or the one of its sharding key. Raises UsageError."""
+    broker_name, queue_id = row.get("broker_name"), row.get("queue_id")
+    if (broker_name is None) != (queue_id is None):
+        raise UsageError("Cannot send a row that has only one of broker_name and queue_id.")
+    sharding_key = message.properties.get(SHARDING_KEY)
+    if broker_name is None and sharding_key is None:
+        return None
+    if broker_name is None:
+        # Without a queue, the producer says that there is none.
+        return queue_of_key(queues, str(sharding_key)) if queues else None
+    mq = MessageQueue(topic, broker_name, int(str(queue_id)))
+    # The queues of a broker that is not registered are unknown: it may come back.
+    if mq not in queues and any(each.broker_name == broker_name for each in queues):
+        raise UsageError(
+            f"Topic {topic} has no writable queue {broker_name}:{queue_id}.",
+            hint='Without the columns broker_name and queue_id, any queue is used: .drop("broker_name", "queue_id")',
+        )
+    return mq
 
 
 def _named(topic: str | None, own: Collection[str]) -> str:
@@ -108,17 +212,35 @@ def _named(topic: str | None, own: Collection[str]) -> str:
     return topic
 
 
-def _message(row: dict[str, Any]) -> OutgoingMessage:
+def _message(row: dict[str, Any], unique_key: str) -> OutgoingMessage:
     body = row["body"]
     if not body:
         raise UsageError("Cannot send a row without a body: RocketMQ does not accept empty messages.")
+    if sum(row.get(name) is not None for name in _DELAYS) > 1:
+        raise UsageError(f"Cannot send a row that has more than one of {listed(_DELAYS)}.")
+    if any((row.get(name) or 0) < 0 for name in (*_DELAYS, "queue_id")):
+        raise UsageError(f"Cannot send a row with a negative number in queue_id, {listed(_DELAYS)}.")
+    deliver_us = row.get("deliver_ts")
     # Properties that RocketMQ itself set on a message that was read are left out: sending sets them again.
     own = {name: value for name, value in (row.get("properties") or ()) if name not in RESERVED and value}
     try:
-        made = message_properties(keys=split_keys(row.get("keys")), tag=row.get("tags"), properties=own)
+        made = message_properties(
+            keys=split_keys(row.get("keys")),
+            tag=row.get("tags"),
+            properties=own,
+            delay_level=row.get("delay_level") or 0,
+            delay_ms=row.get("delay_ms"),
+            deliver_at_ms=None if deliver_us is None else deliver_us // 1_000,
+        )
     except ValueError as error:
         raise UsageError(f"Cannot send a row: {error}.") from None
-    return OutgoingMessage(body.encode() if isinstance(body, str) else body, made)
+    made[UNIQ_KEY] = unique_key
+    message = OutgoingMessage(body.encode() if isinstance(body, str) else body, made, row.get("flag") or 0)
+    if (sharding_key := row.get("sharding_key")) is None:
+        return message
+    if row.get("queue_id") is not None:
+        raise UsageError("Cannot send a row that has both a queue and a sharding key.")
+    return with_sharding_key(message, sharding_key)
 
 
 def _check(options: SinkOptions, schema: StructType) -> None:
@@ -136,3 +258,11 @@ def _check(options: SinkOptions, schema: StructType) -> None:
                 f"Unknown column {name!r}.",
                 hint=hint_for(name, _TYPES),
             )
+    if ("broker_name" in types) != ("queue_id" in types):
+        raise UsageError("The columns broker_name and queue_id need each other.", hint="Drop one, or add the other.")
+    if refused := [name for name in types if name not in _TYPES]:
+        dropped = ", ".join(f'"{name}"' for name in refused)
+        raise UsageError(
+            f"A message has no place for {listed(refused)}: brokers set that themselves.",
+            hint=f"Drop what you do not need: .drop({dropped})",
+        )

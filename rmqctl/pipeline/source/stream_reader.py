@@ -15,6 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from .hints import with_hints
 from .options import Bound, SourceOptions
 from .planner import MessagePartition, Planner, task_of
+from .progress_writer import ProgressWriter
 from .ranges import QueueRange, admit, offsets_as_json, offsets_of_json
 from .retained_queues import RetainedQueues
 from .tasks import read_batches
@@ -41,6 +42,8 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # The offsets at the start of an AvailableNow run, which ends there.
         self._until: RetainedQueues | None = None
         self._latest: dict[str, Any] | None = None
+        group = options.commit_group
+        self._progress = None if group is None else ProgressWriter(options.access, group)
         # The monotonic time from which on a batch does not wait for more messages.
         self._hurry_at_s = 0.0
 
@@ -71,8 +74,11 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         That is the start while fewer messages wait than minOffsetsPerTrigger, which has no meaning for AvailableNow.
         """
         options = self._planner.options
-        found = self._until or self._planner.ask(self._planner.found)
         given = offsets_of_json(start)
+        if self._progress is not None:
+            # Spark calls commit() for a batch only when it plans the next one; the start is known earlier.
+            self._progress.write(given)
+        found = self._until or self._planner.ask(self._planner.found)
         self._planner.check_absent(found, given)
         begun = {**found.edge(latest=False), **given}
         ends = found.edge(latest=True)
@@ -106,7 +112,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_batches(task_of(partition))
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint records a query's progress. Groups' offsets belong to their members."""
+        """Do nothing: the checkpoint records a query's progress, and latestOffset() writes that of commitGroup."""
 
     def stop(self) -> None:
         """Do nothing: no connection stays open between questions."""
@@ -119,6 +125,7 @@ class MessageStreamReaderOf41(MessageStreamReader):
         for name, value in (
             ("maxOffsetsPerTrigger", options.max_offsets_per_trigger),
             ("minOffsetsPerTrigger", options.min_offsets_per_trigger),
+            ("commitGroup", options.commit_group),
         ):
             if value:
                 raise UsageError(f"The option {name} needs Spark 4.2 or newer.")

@@ -13,7 +13,6 @@ import pyarrow as pa
 from msgspec import Struct
 
 from rmqctl.admin.messages.pull import PULL_ANSWERS, Expression, pull_one_by_one, pull_request
-from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
@@ -28,6 +27,7 @@ from .hints import with_hints
 from .message_rows import Run, to_batch
 from .ranges import QueueRange
 from .retained_queues import LostRange, losses_as_error
+from .task_access import TaskAccess
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _AGAIN_S = 1.0
 class Task(Struct, frozen=True):
     """What one task reads; there is one per partition."""
 
-    access: Access
+    access: TaskAccess
     ranges: tuple[QueueRange, ...]
     columns: tuple[str, ...]
     expression: Expression = Expression()
@@ -90,7 +90,7 @@ def _freeze() -> None:
 async def _read(task: Task) -> AsyncGenerator[pa.RecordBatch]:
     runs: list[Run] = []
     count = size_bytes = 0
-    async with await task.access.connect(open_ended=True) as client:
+    async with await task.access.connect() as client:
         reader = _Reader(client, task)
         async for run in reader.run():
             runs.append(run)
@@ -154,7 +154,7 @@ class _Reader:
         client = self._client
         count = _PULL_COUNT if self._is_filtered else min(_PULL_COUNT, window.end_offset - window.first_offset)
         request = pull_request(window.range.mq, window.first_offset, self._task.expression, count)
-        give_up_s = client.clock.monotonic_s() + self._task.access.timeout_s
+        give_up_s = client.clock.monotonic_s() + self._task.access.access.timeout_s
         while True:
             address = self._moved.get(window.range.address, window.range.address)
             try:

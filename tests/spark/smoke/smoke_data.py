@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rmqctl.protocol.codes import RequestCode
@@ -58,11 +59,18 @@ def put(sandbox: ThreadedSandbox, topic: str, place: str, bodies: Iterable[str],
 
 def read_all(sandbox: ThreadedSandbox, topic: str, *, queue_count: int = 2) -> list[StoredMessage]:
     """Return what stands in all queues of a topic, as a client reads it."""
+    return [each for queue in read_queues(sandbox, topic, queue_count=queue_count).values() for each in queue]
 
-    async def read(peer: Peer) -> list[StoredMessage]:
-        return [message for queue_id in range(queue_count) for message in await sender.read(peer, topic, queue_id)]
 
-    return [message for name in BROKERS for message in _with_peer(sandbox, name, read)]
+def read_queues(
+    sandbox: ThreadedSandbox, topic: str, *, queue_count: int = 2
+) -> dict[tuple[str, int], list[StoredMessage]]:
+    """Return the same by broker and queue id."""
+
+    async def read(peer: Peer) -> dict[int, list[StoredMessage]]:
+        return {queue_id: await sender.read(peer, topic, queue_id) for queue_id in range(queue_count)}
+
+    return {(name, at): held for name in BROKERS for at, held in _with_peer(sandbox, name, read).items()}
 
 
 def leave(sandbox: ThreadedSandbox, group: str, topic: str, offsets: Mapping[str, int]) -> None:
@@ -80,6 +88,24 @@ def leave(sandbox: ThreadedSandbox, group: str, topic: str, offsets: Mapping[str
             await progress.commit(peer, group, topic, queue_id, offset)
 
         _with_peer(sandbox, broker_name, commit)
+
+
+@contextmanager
+def joined(sandbox: ThreadedSandbox, group: str, topic: str) -> Iterator[None]:
+    """Have a member in a group."""
+
+    async def join(inner: Sandbox) -> Peer:
+        return await progress.join(inner, "member", group, topic)
+
+    async def close(peer: Peer) -> None:
+        await peer.aclose()
+        await sandbox.sandbox.await_idle()
+
+    peer = sandbox.run(join(sandbox.sandbox))
+    try:
+        yield
+    finally:
+        sandbox.run(close(peer))
 
 
 def delete_group(sandbox: ThreadedSandbox, group: str, *, with_offsets: bool) -> None:

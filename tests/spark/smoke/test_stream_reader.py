@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from types import SimpleNamespace
 
 import pytest
 
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_group_table
+from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.progress import offsets_behind
 from rmqctl.pipeline.source.options import read_source_options
+from rmqctl.pipeline.source.ranges import offsets_as_json
 from rmqctl.pipeline.source.stream_reader import MessageStreamReader
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
-from tests.spark.smoke.smoke_data import PATIENT, create_topic, put
+from tests.spark.smoke.smoke_data import PATIENT, create_topic, joined, leave, put
 
 
 def _reader(sandbox: ThreadedSandbox, **options: str) -> MessageStreamReader:
@@ -81,6 +85,41 @@ def test_absent_queues_have_no_known_end(sandbox: ThreadedSandbox, caplog: pytes
         _next(stream, gone)
     tolerant = _reader(sandbox, subscribePattern="SmokeHere|SmokeHereBefore", failOnDataLoss="false")
     assert _next(tolerant, gone) == gone
+
+
+def test_progress_is_written_to_a_group(sandbox: ThreadedSandbox, caplog: pytest.LogCaptureFixture) -> None:
+    create_topic(sandbox, "SmokeCommitted", queue_count=1)
+    put(sandbox, "SmokeCommitted", "broker-a:0", "abc")
+    writing = {"topic": "SmokeCommitted", "commitGroup": "SmokeCommitting"}
+    stream = _reader(sandbox, **writing)
+    begun = stream.initialOffset()
+    with pytest.raises(NotFoundError, match="Group SmokeCommitting"):
+        _next(stream, begun)
+    leave(sandbox, "SmokeCommitting", "SmokeCommitted", {})
+    end = _next(stream, begun)
+    assert _committed(sandbox) == begun
+    with caplog.at_level(logging.WARNING):
+        with joined(sandbox, "SmokeCommitting", "SmokeCommitted"):
+            assert _next(stream, end) == _next(stream, end) == end
+            with pytest.raises(UsageError, match="Group SmokeCommitting has members that commit its offsets: member"):
+                _next(_reader(sandbox, **writing), end)
+        assert _committed(sandbox) == begun
+        assert len(caplog.messages) == 1
+        _next(stream, end)
+    assert _committed(sandbox) == end
+    assert len(caplog.messages) == 1
+
+
+def _committed(sandbox: ThreadedSandbox) -> dict[str, dict[str, int]]:
+    async def read() -> dict[MessageQueue, int]:
+        async with Client(sandbox.addr) as client:
+            tables = [
+                await fetch_group_table(client, broker, "SmokeCommitting")
+                for broker in (await client.cluster()).brokers
+            ]
+        return {mq: offset for table in tables for mq, offset in table.offsets.items()}
+
+    return offsets_as_json(asyncio.run(read()))
 
 
 def test_progress_names_what_is_behind() -> None:
