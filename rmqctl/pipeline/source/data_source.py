@@ -42,10 +42,7 @@ class RocketMQDataSource(DataSource):
     @with_hints()
     def reader(self, schema: StructType) -> MessageReader:
         """Return a reader for one range of the topics."""
-        options = self._options()
-        if options.commit_group is not None:
-            raise UsageError("The option commitGroup is only for streams.")
-        return MessageReader(options, _columns(schema))
+        return MessageReader(self._options(), _columns(schema))
 
     @with_hints()
     def streamReader(self, schema: StructType) -> MessageStreamReader:
@@ -75,6 +72,8 @@ class MessageReader(DataSourceReader):
     """Reads the messages between two places of the topics."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        if options.commit_group is not None:
+            raise UsageError("The option commitGroup is only for streams.")
         self._planner = Planner(options, columns)
         # Spark may ask several times for one read, and must get the same answer.
         self._planned: list[MessagePartition] | None = None

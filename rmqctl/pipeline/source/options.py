@@ -14,12 +14,7 @@ from rmqctl.admin.topics.queues import QueueChoice, parse_queue_choice
 from rmqctl.client.access import Access
 from rmqctl.client.auth import Credentials
 from rmqctl.errors import UsageError
-from rmqctl.model.names import (
-    is_sent_to_by_rocketmq,
-    is_system_topic,
-    require_legal_name,
-    require_no_system_group,
-)
+from rmqctl.model.names import is_sent_to_by_rocketmq, is_system_topic, require_new_name
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address
@@ -179,8 +174,7 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
     with option_errors("The option maxTriggerDelay"):
         delay_ms = parse_duration_ms(delay_text or "15m")
     if (commit_group := given.text("commitGroup")) is not None:
-        require_legal_name(commit_group)
-        require_no_system_group(commit_group)
+        require_new_name(commit_group)
     return SourceOptions(
         access=_access(given),
         topics=topics,

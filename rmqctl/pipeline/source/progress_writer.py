@@ -68,8 +68,9 @@ class ProgressWriter:
             # The stream warns of the queues of brokers that are not registered.
             answers = await ask_all([mq for mq in due if mq.broker_name in brokers], store)
         self._written |= {mq: due[mq] for mq in answers.ok}
-        for error in sorted(answers.failed.values(), key=lambda error: isinstance(error, UnreachableError)):
-            raise error
+        if answers.failed:
+            # A refusal stays; a broker that does not answer may do so the next time.
+            raise min(answers.failed.values(), key=lambda error: isinstance(error, UnreachableError))
         self._is_begun = True
 
     async def _require_no_members(self, client: Client, brokers: Mapping[str, BrokerData]) -> None:

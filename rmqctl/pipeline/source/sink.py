@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rmqctl.admin.messages.send import fetch_targets
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UnreachableError, UsageError
 from rmqctl.model.names import require_target_topic
@@ -31,7 +33,7 @@ from rmqctl.text.words import listed
 from .hints import with_hints
 from .message_rows import SPARK_TYPES
 from .options import SinkOptions
-from .task_access import TaskAccess, task_access
+from .task_access import task_access
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -83,21 +85,16 @@ class _Sending:
     """How tasks send. Created on the driver, so that a topic that is not writable fails before any task runs."""
 
     def __init__(self, options: SinkOptions) -> None:
-        self._access: TaskAccess = task_access(options.access)
+        self._access = task_access(options.access)
         self._topic = options.topic
         if self._topic is not None:
             require_target_topic(self._topic)
-            asyncio.run(self._require_queues(self._topic))
-
-    async def _require_queues(self, topic: str) -> None:
-        async with await self._access.access.connect() as client:
-            require_target_topic(topic, own=own_topics(await client.cluster()))
-            await fetch_targets(client, topic, None)
+            asyncio.run(_require_queues(options.access, self._topic))
 
     async def send(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Send rows, those of one queue in their order; return their number. Raises RmqctlError."""
         count = 0
-        timeout_s = self._access.access.timeout_s
+        timeout_s = self._access.timeout_s
         async with await self._access.connect() as client:
             keys = new_keys()
             producer = Producer(client, _GROUP, timeout_s=timeout_s, keys=keys)
@@ -117,6 +114,12 @@ class _Sending:
                     await _Patience(client, producer, place, timeout_s).send(messages)
                 count += batch.num_rows
         return count
+
+
+async def _require_queues(access: Access, topic: str) -> None:
+    async with await access.connect() as client:
+        require_target_topic(topic, own=own_topics(await client.cluster()))
+        await fetch_targets(client, topic, None)
 
 
 class _Place(NamedTuple):
@@ -161,16 +164,13 @@ class _Patience:
 
     async def _each(self, left: list[OutgoingMessage]) -> None:
         """Send some at a time; remove from `left` what is stored."""
+        topic, mq, _ = self._place
         while left:
-            sending = [
-                self._producer.send_message(self._place.topic, each, mq=self._place.mq) for each in left[:_AT_ONCE]
-            ]
-            answers = await asyncio.gather(*sending, return_exceptions=True)
-            failed = [each for each, answer in zip(left, answers, strict=False) if isinstance(answer, BaseException)]
-            left[: len(answers)] = failed
-            for answer in answers:
-                if isinstance(answer, BaseException):
-                    raise answer
+            asked = range(min(_AT_ONCE, len(left)))
+            answers = await ask_all(asked, lambda at: self._producer.send_message(topic, left[at], mq=mq))
+            left[: len(asked)] = [left[at] for at in sorted(answers.failed)]
+            if answers.failed:
+                raise all_failed(answers.failed.values())
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -187,15 +187,13 @@ def _queue(
 ) -> MessageQueue | None:
     """Return the queue that a row names, or the one of its sharding key. Raises UsageError."""
     broker_name, queue_id = row.get("broker_name"), row.get("queue_id")
-    if (broker_name is None) != (queue_id is None):
-        raise UsageError("Cannot send a row that has only one of broker_name and queue_id.")
-    sharding_key = message.properties.get(SHARDING_KEY)
-    if broker_name is None and sharding_key is None:
-        return None
-    if broker_name is None:
+    if broker_name is None and queue_id is None:
+        sharding_key = message.properties.get(SHARDING_KEY)
         # Without a queue, the producer says that there is none.
-        return queue_of_key(queues, str(sharding_key)) if queues else None
-    mq = MessageQueue(topic, broker_name, int(str(queue_id)))
+        return queue_of_key(queues, sharding_key) if sharding_key is not None and queues else None
+    if broker_name is None or queue_id is None:
+        raise UsageError("Cannot send a row that has only one of broker_name and queue_id.")
+    mq = MessageQueue(topic, broker_name, queue_id)
     # The queues of a broker that is not registered are unknown: it may come back.
     if mq not in queues and any(each.broker_name == broker_name for each in queues):
         raise UsageError(

@@ -17,6 +17,11 @@ class TaskAccess(Struct, frozen=True):
     access: Access
     is_signed: bool
 
+    @property
+    def timeout_s(self) -> float:
+        """Return how long to wait for a broker that does not answer."""
+        return self.access.timeout_s
+
     async def connect(self) -> Client:
         """Return a client, in a task. Raises UsageError on a machine that does not have the driver's keys."""
         access, here = self.access, socket.gethostname()

@@ -154,7 +154,7 @@ class _Reader:
         client = self._client
         count = _PULL_COUNT if self._is_filtered else min(_PULL_COUNT, window.end_offset - window.first_offset)
         request = pull_request(window.range.mq, window.first_offset, self._task.expression, count)
-        give_up_s = client.clock.monotonic_s() + self._task.access.access.timeout_s
+        give_up_s = client.clock.monotonic_s() + self._task.access.timeout_s
         while True:
             address = self._moved.get(window.range.address, window.range.address)
             try:
