@@ -32,7 +32,7 @@ code for Ctrl-C.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 # A remark can be megabytes long. Anything longer than this is a stack trace, whose beginning names the exception.
 _REMARK_LENGTH = 300
@@ -62,6 +62,16 @@ class RmqctlError(Exception):
         copy = type(self).__new__(type(self), sentence)
         copy.__dict__.update(self.__dict__, sentence=sentence, hint=self.hint if hint is None else hint)
         return copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the attributes: the arguments of __init__ differ from the text that Exception keeps."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[RmqctlError], args: tuple[Any, ...], attributes: dict[str, Any]) -> RmqctlError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class UsageError(RmqctlError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import tempfile
 import threading
 import time
@@ -16,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl import errors
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
 
 from .session import delete_sent, is_submitted, start_session
-from .source.hints import in_flags
+from .spark_errors import explain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,10 +29,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _MOST_LOOK_S = 10.0
 # Options that mean the same to every job.
-_OF_ALL = frozenset({"now_ms", "access", "ask", "name_servers", "limit"})
-_OURS = re.compile(r"^(?:\w+\.)*rmqctl\.errors\.(\w+): (.+)$", re.MULTILINE)
-# Lines that can follow the error's line: of tracebacks of Python and the JVM, and of Spark's explanations.
-_NO_HINT = re.compile(r"\s|Traceback|During handling|The above|File |at |JVM|Driver stacktrace|SQLSTATE|$")
+_OF_ALL = frozenset({"now_ms", "access", "ask", "name_servers", "who", "limit"})
 
 
 class SparkPlace(Struct, frozen=True, kw_only=True):
@@ -85,6 +80,16 @@ def check_options(jobs: Sequence[Job], options: JobOptions, flags: Mapping[str, 
             job.check(options)
 
 
+def check_place(jobs: Sequence[Job], place: SparkPlace) -> None:
+    """Raise UsageError for a job with consequences on a Spark Connect server, which would not end with this process."""
+    for job in jobs:
+        if job.change is not None and place.remote is not None:
+            raise UsageError(
+                f"{job.name} does not run with --remote: the server would continue when this process has ended.",
+                hint="Use --master, or run it on this machine.",
+            )
+
+
 def needs_session(jobs: Sequence[Job], place: SparkPlace) -> bool:
     """Return whether jobs need Spark, or the user names it. Under spark-submit, YARN expects that it is used."""
     return place != SparkPlace() or is_submitted() or any(job.needs_spark for job in jobs)
@@ -128,8 +133,16 @@ def run_jobs(
         try:
             yield from _run_each(spark, jobs, options, log, on_step)
         finally:
-            spark.stop()
+            _stop(spark)
             delete_sent()
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop a session. One whose JVM has died cannot be stopped, and the result of its jobs is known."""
+    try:
+        spark.stop()
+    except Exception:
+        logging.getLogger(__name__).warning("Spark did not stop:", exc_info=True)
 
 
 class _Log:
@@ -207,81 +220,6 @@ def _run(
         explained.__cause__ = error
         return JobRun(job, took_ms(), error=explained)
     return JobRun(job, took_ms(), outcome)
-
-
-def explain(error: Exception) -> RmqctlError:
-    """Return the error in a text of Spark: one of ours that a task or a reader raised, or Spark's own.
-
-    Spark keeps only an error's text: the line with its class and sentence, followed by the hint (see hints.py).
-    """
-    text = str(error)
-    found = list(_OURS.finditer(text))
-    if not found:
-        return _sparks_own(text)
-    name, sentence = found[-1].groups()
-    kind = getattr(errors, name, RmqctlError)
-    if not (isinstance(kind, type) and issubclass(kind, RmqctlError)):
-        kind = RmqctlError
-    after = text[found[-1].end() :].lstrip("\n").split("\n", 1)[0]
-    made = kind.__new__(kind, sentence)
-    made.sentence = in_flags(sentence)
-    made.hint = None if _NO_HINT.match(after) else in_flags(after.strip())
-    return made
-
-
-_PACKAGE = re.compile(r"^(?:\w+\.)+(?=\w+: )")
-_LOST_TASK = re.compile(r"Lost task .*?\): (?:\w+\.)+(\w+: .+)")
-_NO_MODULE = (
-    "Install rmqctl's libraries in the Python of the executors (pip install '.[spark]'),"
-    " or name another Python with --conf spark.pyspark.python=FILE."
-)
-_KNOWN = (
-    (
-        "PATH_NOT_FOUND", "Spark cannot read {path}.",
-        "Make sure that Spark reaches the folder of the tables by the same path as this machine.",
-    ),
-    ("PATH_ALREADY_EXISTS", "Path {path} already exists.", "Add --overwrite to replace it."),
-    ("TABLE_OR_VIEW_ALREADY_EXISTS", "The table already exists.", "Add --overwrite to replace it."),
-    ("OutOfMemoryError", "Spark ran out of memory.", "Give it more, for example --conf spark.driver.memory=4g."),
-    (
-        "Cannot run program", "Spark could not start the Python of its tasks.",
-        "Make sure that every machine has the Python of spark.pyspark.python or PYSPARK_PYTHON, also this one.",
-    ),
-    ("No space left on device", "A disk is full.", "Use another one with --conf spark.local.dir=DIR."),
-)  # fmt: skip
-
-
-def _sparks_own(text: str) -> RmqctlError:
-    for mark, sentence, hint in _KNOWN:
-        if mark in text:
-            path = re.search(r"[Pp]ath (\S+) already exists|[Pp]ath does not exist: (\S+?)\.?\s", f"{text} ")
-            return RmqctlError(
-                sentence.format(path=(path.group(1) or path.group(2)) if path else "").replace("  ", " "), hint=hint
-            )
-    if (raised := _python_error(text)) is not None:
-        is_missing = raised.startswith("ModuleNotFoundError")
-        return RmqctlError(
-            f"Spark failed: a Python worker ended with {raised[:300]}", hint=_NO_MODULE if is_missing else None
-        )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if lines and lines[0].startswith("An error occurred while calling"):
-        # The JVM's error is below py4j's own line.
-        lines = [_PACKAGE.sub("", lines[1].removeprefix(": "))] if len(lines) > 1 else lines
-    first = lines[0] if lines else "no reason given"
-    if (failed := _LOST_TASK.search(first)) is not None:
-        first = failed.group(1)
-    return RmqctlError(f"Spark failed: {first[:300]}")
-
-
-def _python_error(text: str) -> str | None:
-    """Return the line that ends the last traceback of a text, or None without a traceback."""
-    before, mark, after = text.rpartition("Traceback (most recent call last):")
-    if not mark:
-        return None
-    indent = before.rpartition("\n")[2]
-    depth = len(indent) if indent.isspace() else 0
-    lines = (line for line in after.splitlines() if line.strip())
-    return next((line.strip() for line in lines if len(line) - len(line.lstrip()) <= depth), None)
 
 
 @contextmanager

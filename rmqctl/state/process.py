@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from pathlib import Path
 
-from rmqctl.model.receipt import ChangeState
+from rmqctl.model.receipt import ChangeState, Who
 
 from .folder import host_name
 
@@ -17,6 +18,20 @@ def change_state(ended_at_ms: int | None, host: str, pid: int, start: str | None
     if host != host_name() or not hasattr(os, "uname"):  # on Windows os.kill(pid, 0) would end the process
         return ChangeState.ELSEWHERE
     return ChangeState.RUNNING if _is_running(pid, start) else ChangeState.INTERRUPTED
+
+
+def current_who(context: str | None) -> Who:
+    """Return the user, host and process that make a change, for the journal."""
+    return Who(user_name(), host_name(), os.getpid(), context)
+
+
+def user_name() -> str:
+    """Return the name of the user, or the number without a name."""
+    try:
+        return getpass.getuser()
+    except (ImportError, OSError, KeyError):
+        # No name in the environment, and no entry in a user database; Windows has neither a database nor a number.
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
 
 
 def process_start(pid: int) -> str | None:

@@ -184,8 +184,8 @@ def test_a_new_cluster_at_an_address_is_not_taken_for_the_one_before(
 @pytest.mark.parametrize(
     "words",
     [
-        ("watch", "--rounds", "1", "--each-round"),
-        ("top", "--rounds", "1", "-o", "plain"),
+        ("watch", "--rounds", "1", "--rate", "100", "--each-round"),
+        ("top", "--rounds", "1", "--rate", "100", "-o", "plain"),
         ("consume", "run", "G", "T", "--print", "--for", "100ms", "--yes"),
     ],
 )

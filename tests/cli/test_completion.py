@@ -90,7 +90,7 @@ def test_there_is_none_for_other_shells(capsys: Captured) -> None:
         (["explain", "206", ""], []),
         (["explain", "CONSUMER_NOT"], ["CONSUMER_NOT_ONLINE"]),
         (["explain", "OFF01"], ["OFF010", "OFF011", "OFF012", "OFF013", "OFF014"]),
-        (["pipeline", "run", "snapshot", "dl"], ["dlq-report"]),
+        (["pipeline", "run", "snapshot", "dl"], ["dlq-report", "dlq-replay"]),
         (["whatif", "allocate", "--strategy", "cir"], ["circle"]),
         (["whatif", "readonly", "--by", "w"], ["wipeWritePerm"]),
         (["message", "get", "--codec", "ms"], ["msgpack"]),

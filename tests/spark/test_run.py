@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from rmqctl.errors import DeadlineError, NotFoundError, RmqctlError, UnreachableError, UsageError
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
-from rmqctl.pipeline.run import JobProgress, SparkPlace, _watched, explain, run_jobs
+from rmqctl.pipeline.run import JobProgress, SparkPlace, _watched, run_jobs
+from rmqctl.pipeline.spark_errors import explain
 from tests.cli.calls import closed_address
 from tests.real.harness.cluster import Cluster
 from tests.schemas import check_document

@@ -34,6 +34,35 @@ class ReplayOutcome(Struct):
         """Number that are known to be on the target now, and were not known before."""
         return self.sent_count + self.earlier_count
 
+    def summary(self) -> dict[str, int]:
+        """Return its numbers, by their keys in JSON."""
+        return {
+            "sentCount": self.sent_count,
+            "foundCount": self.found_count,
+            "earlierCount": self.earlier_count,
+            "droppedCount": self.dropped_count,
+            "refusedCount": self.refused_count,
+            "inDoubtCount": self.in_doubt_count,
+            "unsafeCount": self.unsafe_count,
+        }
+
+    def notes(self) -> list[str]:
+        """Return what to say about the outcome next to its numbers."""
+        said = [
+            f"{what} {counted(count, noun)}."
+            for what, count, noun in (
+                ("Sent by an earlier run, and found on the target:", self.earlier_count, "message"),
+                ("Found on the target after a send that was not answered:", self.found_count, "message"),
+                ("The transform dropped", self.dropped_count, "dead letter"),
+                ("Stored less safely than the broker is configured to:", self.unsafe_count, "message"),
+            )
+            if count
+        ]
+        if self.in_doubt_count:
+            messages = counted(self.in_doubt_count, "message")
+            return [*said, f"{messages} may be stored. Run the same command again to look for them."]
+        return [*said, "Run the same command again to resume."] if self.failures else said
+
     def note_end(self, error: RmqctlError, planned_count: int) -> None:
         """Note what ended the run, and how many dead letters it did not reach."""
         settled_count = self.stored_count + self.dropped_count + self.refused_count + self.in_doubt_count

@@ -35,6 +35,16 @@ class OmissionReason(StrEnum):
     NO_ORIGIN = "NO_ORIGIN"  # it does not contain the topic that it was first sent to
 
 
+# The words for each, after a number.
+_NOT_SENT_WORDS: Mapping[OmissionReason, str] = {
+    OmissionReason.DONE: "replayed before",
+    OmissionReason.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
+    OmissionReason.DIED_AGAIN: "died again after a replay: the last dead letter of each message counts instead",
+    OmissionReason.TWICE: "duplicates of the same delivery",
+    OmissionReason.NO_ORIGIN: "without the topic that they were first sent to",
+}
+
+
 class LetterTally(Struct):
     """Number, total size in bytes and time range of dead letters."""
 
@@ -85,6 +95,19 @@ class ReplayPlan(Struct):
     def unsendable_count(self) -> int:
         """Number of dead letters that cannot be sent to this target."""
         return self.not_sent.get(OmissionReason.NO_ORIGIN, 0)
+
+    def notes(self, most: int | None) -> list[str]:
+        """Return what to say of what is not sent, beyond a maximum too, and of what was sent before."""
+        said = []
+        if self.again_count:
+            said.append(f"Replayed before, and failed again: {self.again_count} of {self.count}.")
+        said += (
+            f"Not sent: {counted(count, 'dead letter')}, {_NOT_SENT_WORDS[left]}."
+            for left, count in self.not_sent.items()
+        )
+        if self.left_count:
+            said.append(f"Not sent: {counted(self.left_count, 'dead letter')}, beyond --max {most}.")
+        return said
 
 
 class LetterSelection:
@@ -257,13 +280,3 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
     plan.again_count += letter.mark != ""
     if len(plan.sample) < _SAMPLE_COUNT:
         plan.sample.append(letter)
-
-
-# The words for each, after a number.
-NOT_SENT_WORDS: Mapping[OmissionReason, str] = {
-    OmissionReason.DONE: "replayed before",
-    OmissionReason.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
-    OmissionReason.DIED_AGAIN: "died again after a replay: the last dead letter of each message counts instead",
-    OmissionReason.TWICE: "duplicates of the same delivery",
-    OmissionReason.NO_ORIGIN: "without the topic that they were first sent to",
-}

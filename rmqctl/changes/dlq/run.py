@@ -13,37 +13,31 @@ from contextlib import aclosing
 from itertools import repeat
 
 from rmqctl.admin.messages.send import PRODUCER_GROUP
-from rmqctl.admin.results import ask_all
 from rmqctl.changes.dlq.rules.replay import ReplayTarget, mark_of, replay_properties
 from rmqctl.changes.dlq.rules.replay_chains import ReplayChains
 from rmqctl.changes.late_writes import read_until_seen
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, PluginError, RefusedError, RmqctlError
+from rmqctl.errors import PluginError, RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.send_result import OutgoingMessage, SendStatus
+from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.net.clock import pause
 from rmqctl.producer.producer import may_be_stored
-from rmqctl.protocol import sends
-from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.command import Command
 from rmqctl.text.words import counted
 
-from .copies import find_copies
+from .copies import find_copies, find_late_copies
+from .lanes import BrokerLanes, LaneSender
 from .ledger import Ledger, LedgerResult, LedgerRow, LedgerState
 from .outcome import ReplayOutcome
 from .placement import Placer
 from .plan import LetterSelection, is_replaced, not_transformed
+from .reconciliation import SentCopies
 from .requests import ReplayItem, ReplayRequest
 from .source import DeadLetter, LetterSource
 from .targets import TargetQueues
 
-_WINDOW_COUNT = 1_000
-_REQUESTS_AT_ONCE = 64
-# A broker that does not answer in this time has the message, or will never have it (DefaultMQProducer.sendMsgTimeout).
-_ANSWER_S = 10.0
-# A broker that answers has stored earlier sends after this time: it drops requests that wait longer.
-_IN_FLIGHT_S = 5.0
+# A window ends at this number of dead letters, or at this size.
+_WINDOW_COUNT, _WINDOW_BYTES = 1_000, 64 << 20
 # The number of attempts, at the same broker or another one, when a broker refuses.
 _TRIES = 3
 _AGAIN_S = 1.0
@@ -55,15 +49,17 @@ Transform = Callable[[DeadLetter], OutgoingMessage | None]
 
 
 class Replay:
-    """One run of a replay, see run(). `outcome` is accurate at any time, also after a cancelled run."""
+    """One run of a replay, see run(). `outcome` and `copies` are accurate at any time, also after a cancelled run."""
 
     def __init__(
         self, client: Client, source: LetterSource, target: ReplayTarget, ledger: Ledger, chains: ReplayChains,
         outcome: ReplayOutcome, *, group: str, most: int | None = None, rate: float | None = None,
-        transform: Transform | None = None,
+        transform: Transform | None = None, sender: LaneSender | None = None, window_count: int | None = None,
         on_progress: Callable[[int], None] = lambda _: None, report: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.outcome = outcome
+        # What this run has stored, by queue.
+        self.copies: dict[MessageQueue, SentCopies] = {}
         self._client = client
         self._source = source
         self._target = target
@@ -75,13 +71,15 @@ class Replay:
         self._on_progress = on_progress
         self._report = report
         self._targets = TargetQueues(client, target, group)
-        # 4.9 asks for the right to consume as the sender's group where a message goes to a retry topic.
-        self._producer_group = group if target.is_retry else PRODUCER_GROUP
+        self._sender = sender or BrokerLanes(client, producer_group(target, group))
+        self._window_count = window_count or _WINDOW_COUNT
         self._placer = Placer(client, self._targets)
         self._choice: LetterSelection | None = None
         self._taken_count = 0
         # Results of the previous window, for the next write to the ledger.
         self._done: list[LedgerResult] = []
+        # Rows that are being sent.
+        self._under_way: dict[tuple[str, int, int, str], LedgerRow] = {}
         # Rows whose sending was not answered.
         self._doubts: dict[tuple[str, int, int, str], LedgerRow] = {}
         # Which of them were looked for in vain.
@@ -100,7 +98,7 @@ class Replay:
         finishes the window that is being sent.
         """
         await self._settle_earlier()
-        size = _WINDOW_COUNT if self._rate is None else max(1, min(_WINDOW_COUNT, int(self._rate)))
+        size = self._window_count if self._rate is None else max(1, min(self._window_count, int(self._rate)))
         sending: asyncio.Future[None] | None = None
         clock, due_s = self._client.clock, float("-inf")
         try:
@@ -121,6 +119,7 @@ class Replay:
         finally:
             if sending is not None:
                 await asyncio.gather(sending, return_exceptions=True)
+            self._doubt_rest()
             self._note()
             await self._settle_own()
             self._conclude()
@@ -129,12 +128,15 @@ class Replay:
     async def _windows(self, size: int) -> AsyncGenerator[list[DeadLetter]]:
         choice = self._choice = LetterSelection(self._ledger, self._target, self._chains)
         window: list[DeadLetter] = []
+        size_bytes = 0
         async with aclosing(self._source.batches()) as batches:
             async for letters in batches:
-                window += self._wanted(choice, letters)
-                while len(window) >= size:
-                    yield window[:size]
-                    window = window[size:]
+                for letter in self._wanted(choice, letters):
+                    window.append(letter)
+                    size_bytes += len(letter.body)
+                    if len(window) >= size or size_bytes >= _WINDOW_BYTES:
+                        yield window
+                        window, size_bytes = [], 0
                 if self._most is not None and self._taken_count >= self._most:
                     break
         if window:
@@ -209,37 +211,32 @@ class Replay:
     async def _try(self, items: Sequence[ReplayItem]) -> tuple[list[ReplayItem], list[RmqctlError]]:
         """Send each item once. Returns those that are certainly not stored, and why."""
         placed = await self._placer.place(items)
-        self._note(placed.rows())
+        self._under_way = {row[:4]: row for row in placed.rows()}
+        self._note()
         self._targets.next_turn()
+        failing: set[tuple[str, str]] = set()
         for lanes in (placed.firsts, placed.others):
-            for left, error in await self._send(lanes):
+            for left, error in await self._send(lanes, failing):
                 placed.errors.append(error)
                 placed.left += left
+        for topic, broker_name in failing:
+            self._targets.failed(topic, broker_name)
+        self._under_way = {}
         return placed.left, placed.errors
 
-    async def _send(self, lanes: Sequence[Sequence[ReplayRequest]]) -> list[tuple[list[ReplayItem], RmqctlError]]:
-        """Send the requests of each lane in order. Returns what is certainly not stored, and why; notes the rest.
-
-        The first request that fails ends its lane: later messages must not overtake it.
-        """
+    async def _send(
+        self, lanes: Sequence[Sequence[ReplayRequest]], failing: set[tuple[str, str]]
+    ) -> list[tuple[list[ReplayItem], RmqctlError]]:
+        """Send lanes. Returns what is certainly not stored, and why; notes the rest."""
         sent_counts = [0] * len(lanes)
 
-        async def send(index: int) -> None:
-            for request in lanes[index]:
-                if self._targets.is_failing(*request.place):
-                    raise RefusedError(f"Not sent to {request.mq.broker_name}, which failed before.")
-                try:
-                    answer = await self._ask(request)
-                except RmqctlError as error:
-                    if not _is_of_message(error):
-                        self._targets.failed(*request.place)
-                    raise
-                self._stored(request, answer)
-                sent_counts[index] += 1
+        def on_stored(index: int, offsets: Sequence[int], is_safe: bool) -> None:
+            self._stored(lanes[index][sent_counts[index]], offsets, is_safe=is_safe)
+            sent_counts[index] += 1
 
-        answers = await ask_all(range(len(lanes)), send, at_once=_REQUESTS_AT_ONCE)
+        errors = await self._sender.send(lanes, on_stored, failing)
         refused = []
-        for index, error in answers.failed.items():
+        for index, error in errors.items():
             request, *behind = lanes[index][sent_counts[index] :]
             if may_be_stored(error):
                 self._doubts |= {row[:4]: row for row in request.rows}
@@ -250,29 +247,19 @@ class Replay:
             refused.append(([item for each in behind for item in each.chunk.items], error))
         return refused
 
-    async def _ask(self, request: ReplayRequest) -> Command:
-        now_ms = self._client.clock.now_ms()
-        if request.chunk.parts is not None:
-            command = sends.send_batch(self._producer_group, request.mq, request.chunk.parts, now_ms)
-        else:
-            try:
-                command = sends.send_message(self._producer_group, request.mq, request.chunk.items[0].message, now_ms)
-            except ValueError as error:
-                raise RefusedError(f"The message cannot be sent: {error}.") from None
-        return await self._client.ask(
-            request.address, command, accept=sends.STORED, may_repeat=False, timeout_s=_ANSWER_S
-        )
-
-    def _stored(self, request: ReplayRequest, answer: Command) -> None:
-        result = sends.decode_send(answer)
-        count = len(request.rows)
-        offsets = range(result.queue_offset, result.queue_offset + count)
+    def _stored(self, request: ReplayRequest, offsets: Sequence[int], *, is_safe: bool) -> None:
         self._placer.proven.add(request.place)
-        self._targets.stored(request.mq, offsets.stop)
+        self._targets.stored(request.mq, max(offsets) + 1)
+        self._note_copies(request.mq, request.rows[0].from_offset, len(request.rows))
         self._done += map(LedgerResult, request.rows, repeat(LedgerState.SENT), offsets)
-        self._count(request.mq.topic, count)
-        if result.status is not SendStatus.SEND_OK:
-            self.outcome.unsafe_count += count
+        self._count(request.mq.topic, len(request.rows))
+        if not is_safe:
+            self.outcome.unsafe_count += len(request.rows)
+
+    def _note_copies(self, mq: MessageQueue, from_offset: int, count: int) -> None:
+        copies = self.copies.setdefault(mq, SentCopies(from_offset))
+        copies.first_offset = min(copies.first_offset, from_offset)
+        copies.count += count
 
     def _count(self, topic: str, count: int) -> None:
         self.outcome.count_sent(topic, count)
@@ -280,15 +267,23 @@ class Replay:
 
     # The ledger
 
-    def _note(self, begun: Sequence[LedgerRow] = ()) -> None:
+    def _note(self) -> None:
         """Write the results of the previous window, and what is about to be sent.
 
         In this thread: another thread would have to wait for this thread's Python code after each statement.
         """
-        done, self._done = self._done, []
-        self._ledger.note(done=done, under_way=[*self._doubts.values(), *begun])
+        done = self._done
+        self._ledger.note(done=done, under_way=[*(self._doubts | self._under_way).values()])
+        # Only now: if writing was interrupted, it is repeated.
+        self._done = []
         if self._choice is not None:
             self._choice.forget(each.row for each in done)
+
+    def _doubt_rest(self) -> None:
+        """Doubt what was being sent when the run was cut off, and has no result."""
+        done = {each.row[:4] for each in self._done}
+        self._doubts |= {place: row for place, row in self._under_way.items() if place not in done}
+        self._under_way = {}
 
     async def _settle_earlier(self) -> None:
         """Look for the copies of what an earlier run left in doubt. Raises RmqctlError if some cannot be read."""
@@ -301,11 +296,7 @@ class Replay:
         if not rows:
             return
         self._report(f"Looking for {counted(len(rows), 'message')} that an earlier run may have sent...")
-        copies = await find_copies(self._client, self._ledger.id, rows)
-        if len(copies.stored) + len(copies.open) < len(rows):
-            # A broker that was stopped answers reads as soon as it resumes, and may store earlier sends only later.
-            await pause(self._client.clock, _IN_FLIGHT_S)
-            copies = await find_copies(self._client, self._ledger.id, rows)
+        copies = await find_late_copies(self._client, self._ledger.id, rows)
         for row, to_offset in copies.stored:
             self._done.append(LedgerResult(row, LedgerState.SENT, to_offset))
             self.outcome.count_earlier(row.to_topic)
@@ -331,6 +322,7 @@ class Replay:
                 del self._doubts[row[:4]]
             for row, to_offset in copies.stored:
                 self._done.append(LedgerResult(row, LedgerState.SENT, to_offset))
+                self._note_copies(MessageQueue(row.to_topic, row.to_broker, row.to_queue), row.from_offset, 1)
                 self._count(row.to_topic, 1)
             self.outcome.found_count += len(copies.stored)
             return not self._doubts
@@ -358,8 +350,6 @@ class Replay:
                 self.outcome.failures.append(Failure(mq.broker_name, what, error, Attempt.UNANSWERED_WRITE))
 
 
-def _is_of_message(error: RmqctlError) -> bool:
-    """Return whether a message was refused for its content, so that others can be sent to the same broker."""
-    return isinstance(error, RefusedError) or (
-        isinstance(error, BrokerError) and error.code == ResponseCode.MESSAGE_ILLEGAL
-    )
+def producer_group(target: ReplayTarget, group: str) -> str:
+    """Return the group that sends: 4.9 asks for its right to consume where a message goes to a retry topic."""
+    return group if target.is_retry else PRODUCER_GROUP

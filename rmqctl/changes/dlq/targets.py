@@ -105,10 +105,6 @@ class TargetQueues:
         """Note that a broker did not accept a message of a topic in this turn."""
         self._failed[topic, broker_name] = self._turn
 
-    def is_failing(self, topic: str, broker_name: str) -> bool:
-        """Return whether a broker did not accept a message of a topic in this turn."""
-        return self._failed.get((topic, broker_name)) == self._turn
-
     def stored(self, mq: MessageQueue, next_offset: int) -> None:
         """Note the offset after the last message that was stored in a queue."""
         self.ends[mq] = max(self.ends.get(mq, 0), next_offset)

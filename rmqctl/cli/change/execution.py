@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 
 from rmqctl.changes.apply import apply_plan
 from rmqctl.changes.documents.encode import plan_document
+from rmqctl.changes.interrupts import Interrupts
 from rmqctl.changes.journal.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.changes.journal.journal import Journal
 from rmqctl.changes.offsets.rules.skips import require_no_skip
@@ -28,9 +28,9 @@ from rmqctl.model.plan import OWN_TOPIC, Author, Subject
 from rmqctl.model.receipt import ReceiptReport, Result, Who
 from rmqctl.net.file_lock import require_file_locks
 from rmqctl.state.folder import host_name
+from rmqctl.state.process import current_who, user_name
 
 from .consent import check_display, require_consent
-from .interrupts import Interrupts
 from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, is_changing, plan_listing, receipt_listing
 from .sentences import count_results, headings
 
@@ -114,7 +114,7 @@ def confirm_and_apply(
 
 def with_author(invocation: Invocation, plan: Plan) -> Plan:
     """Return a plan that names who made it."""
-    return replace(plan, author=Author(_user(), host_name(), invocation.context_name))
+    return replace(plan, author=Author(user_name(), host_name(), invocation.context_name))
 
 
 def _apply(
@@ -225,12 +225,4 @@ async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Calla
 
 def this_process(invocation: Invocation) -> Who:
     """Return the user, host and process that make a change, for the journal."""
-    return Who(_user(), host_name(), os.getpid(), invocation.context_name)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (ImportError, OSError, KeyError):
-        # No name in the environment, and no entry in a user database; Windows has neither a database nor a number.
-        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+    return current_who(invocation.context_name)

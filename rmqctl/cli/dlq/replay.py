@@ -22,8 +22,6 @@ from .reading import unfit_notes
 from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
-    from rmqctl.admin.groups.letter_reading import Letters
-    from rmqctl.changes.dlq.ledger import LedgerIdentity
     from rmqctl.changes.dlq.outcome import ReplayOutcome
     from rmqctl.changes.dlq.plan import ReplayPlan
     from rmqctl.changes.dlq.rules.replay import ReplayTarget
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
     from .conditions import LetterQuery
     from .replay_listings import Made
-    from .replay_sources import TopicSource
 
 HELP = """\b
 Examples:
@@ -96,6 +93,7 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.dlq.plan import not_transformed
     from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
+    from rmqctl.changes.dlq.work import other_target_hint
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.model.names import require_no_system_group, require_target_topic
     from rmqctl.net.file_lock import require_file_locks
@@ -122,7 +120,7 @@ def command(
         target = ReplayTarget(ReplayTargetKind.ORIGIN, None)
     elif to_topic is not None:
         topic = invocation.full_name(to_topic)
-        require_target_topic(topic, hint=_other_target(name))
+        require_target_topic(topic, hint=other_target_hint(name))
         target = ReplayTarget(ReplayTargetKind.TOPIC, topic)
     change = _transform(transform, plugin)
     work = _Work(invocation, name, target, ledger, wanted, from_file, most)
@@ -139,12 +137,6 @@ def command(
         raise plan.obstacle
     require_consent(invocation, listing, name, consent)
     return work.replay(plan, rate, change, consent.reason)
-
-
-def _other_target(group: str) -> str:
-    from rmqctl.changes.dlq.rules.replay import retry_target
-
-    return f"Name another topic, or none: {retry_target(group).topic} is the target without --to-topic."
 
 
 def _made(letter: "DeadLetter", change: "Transform | None") -> "Made":
@@ -186,44 +178,26 @@ class _Work:
         self, invocation: Invocation, group: str, target: "ReplayTarget", ledger_name: str, wanted: "LetterQuery",
         from_file: str | None, most: int | None,
     ) -> None:  # fmt: skip
+        from rmqctl.changes.dlq.topic_source import TopicLetters
+        from rmqctl.changes.dlq.work import ReplayWork
+
         self._invocation = invocation
         self._group = group
-        self._target = target
-        self._ledger_name = ledger_name
-        self._wanted = wanted
         self._from_file = from_file
-        self._most = most
-        # Planning and sending read the same dead letters: those that existed when it was planned.
-        self._letters: Letters | None = None
-        self._every: Letters | None = None
+        self._letters = TopicLetters(group, wanted.filter, None if wanted.match is None else wanted.match.accepts)
+        self._work = ReplayWork(group, target, ledger_name, most, self._source)
 
     async def plan(self, client: "Client") -> "ReplayPlan":
-        """Read and plan. Raises what reading raises, and BusyError while another process holds the ledger."""
-        from rmqctl.changes.dlq.ledger import Ledger, has_ledger
-        from rmqctl.changes.dlq.plan import check_targets, plan_replay
+        """Read and plan. Raises what ReplayWork.plan() does."""
         from rmqctl.cli.output.progress import ScanProgress
-        from rmqctl.model.names import require_target_topic
-        from rmqctl.rules.topics import own_topics
 
-        identity = await self._identity(client)
-        if not self._target.is_retry and self._target.topic is not None:
-            own = own_topics(await client.cluster())
-            require_target_topic(self._target.topic, own=own, hint=_other_target(self._group))
         with ScanProgress("Reading dead letters", is_wanted=self._with_notes) as progress:
-            source = await self._source(client, progress.show)
-            ledger = Ledger(identity, client.clock.now_ms()) if has_ledger(identity) else None
-            try:
-                plan = await plan_replay(source, self._target, ledger, self._most)
-            finally:
-                if ledger is not None:
-                    ledger.close()
-        await check_targets(client, plan, self._group)
-        return plan
+            return await self._work.plan(client, progress.show)
 
     def replay(self, plan: "ReplayPlan", rate: float | None, transform: "Transform | None", reason: str | None) -> int:
         """Send, and show the receipt. Returns the exit code."""
         from rmqctl.changes.dlq.outcome import ReplayOutcome
-        from rmqctl.cli.change.interrupts import Interrupts
+        from rmqctl.changes.interrupts import Interrupts
         from rmqctl.cli.output.text import note_to_stderr, printable
 
         outcome, count = ReplayOutcome(), plan.most_count
@@ -256,34 +230,16 @@ class _Work:
         self, client: "Client", outcome: "ReplayOutcome", plan: "ReplayPlan", rate: float | None,
         transform: "Transform | None", reason: str | None,
     ) -> None:  # fmt: skip
-        from rmqctl.changes.dlq.ledger import Ledger
-        from rmqctl.changes.dlq.run import Replay
         from rmqctl.cli.change.execution import this_process
         from rmqctl.cli.output.progress import ScanProgress
         from rmqctl.cli.output.text import note_to_stderr, printable
-        from rmqctl.client.duplicates import require_distinct
 
-        clock = client.clock
-        identity = await self._identity(client)
-        await require_distinct(client, identity.brokers)
-        ledger = Ledger(identity, clock.now_ms())
-        try:
-            with ScanProgress("Replaying", is_wanted=self._with_notes, with_rate=True) as progress:
-                replay = Replay(
-                    client, await self._source(client, lambda _, __: None), self._target, ledger, plan.chains, outcome,
-                    group=self._group, most=self._most, rate=rate, transform=transform,
-                    on_progress=lambda sent: progress.show(sent, plan.most_count),
-                    report=lambda said: note_to_stderr(printable(said)) if self._with_notes else None,
-                )  # fmt: skip
-                # What cannot be sent was wanted too: dlq status counts it as left.
-                planned_count = plan.most_count + plan.unsendable_count
-                ledger.begin_run(this_process(self._invocation), reason, planned_count, clock.now_ms())
-                try:
-                    await replay.run()
-                finally:
-                    ledger.end_run(clock.now_ms())
-        finally:
-            ledger.close()
+        with ScanProgress("Replaying", is_wanted=self._with_notes, with_rate=True) as progress:
+            await self._work.run(
+                client, plan, outcome, this_process(self._invocation), reason, rate=rate, transform=transform,
+                on_progress=lambda sent: progress.show(sent, plan.most_count),
+                report=lambda said: note_to_stderr(printable(said)) if self._with_notes else None,
+            )  # fmt: skip
 
     async def _source(self, client: "Client", show: Any) -> "LetterSource":
         from rmqctl.admin.brokers.cluster import fetch_cluster
@@ -291,38 +247,16 @@ class _Work:
 
         from .replay_sources import FileSource
 
-        if self._from_file is not None:
-            here = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
-            try:
-                return FileSource(self._from_file, self._group, here, await self._topic_source(client, show))
-            except NotFoundError:  # the group has no dead letters here
-                return FileSource(self._from_file, self._group, here, None)
-            except RmqctlError as error:
-                unread = Failure(None, f"dead letters of {self._group}", error)
-                return FileSource(self._from_file, self._group, here, None, [unread])
-        return await self._topic_source(client, show)
-
-    async def _topic_source(self, client: "Client", show: Any) -> "TopicSource":
-        from rmqctl.admin.groups.letter_reading import find_letters
-
-        from .replay_sources import TopicSource
-
-        since_ms, until_ms = self._wanted.filter.since_ms, self._wanted.filter.until_ms
-        if self._every is None:
-            self._every = await find_letters(client, self._group)
-        if self._letters is None and (since_ms is not None or until_ms is not None):
-            self._letters = await find_letters(client, self._group, since_ms=since_ms, until_ms=until_ms)
-        return TopicSource(client, self._letters or self._every, self._every, self._wanted, show)
-
-    async def _identity(self, client: "Client") -> "LedgerIdentity":
-        from rmqctl.admin.brokers.cluster import fetch_cluster
-        from rmqctl.changes.dlq.ledger import LedgerIdentity
-        from rmqctl.changes.plan_parts import cluster_label
-
-        brokers = (await fetch_cluster(client)).brokers
-        masters = {broker.broker_name: broker.master_address for broker in brokers if broker.master_address is not None}
-        label = cluster_label(brokers, client.name_servers)
-        return LedgerIdentity(label, masters, self._group, self._target, self._ledger_name)
+        if self._from_file is None:
+            return await self._letters.source(client, show)
+        here = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
+        try:
+            return FileSource(self._from_file, self._group, here, await self._letters.source(client, show))
+        except NotFoundError:  # the group has no dead letters here
+            return FileSource(self._from_file, self._group, here, None)
+        except RmqctlError as error:
+            unread = Failure(None, f"dead letters of {self._group}", error)
+            return FileSource(self._from_file, self._group, here, None, [unread])
 
     @property
     def _with_notes(self) -> bool:

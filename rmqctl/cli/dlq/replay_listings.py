@@ -70,14 +70,7 @@ def _headings(group: str, plan: ReplayPlan) -> Iterator[str]:
 
 
 def _notes(plan: ReplayPlan, most: int | None, *, is_dry: bool, transform: str | None) -> Iterator[str]:
-    from rmqctl.changes.dlq.plan import NOT_SENT_WORDS
-
-    if plan.again_count:
-        yield f"Replayed before, and failed again: {plan.again_count} of {plan.count}."
-    for left, count in plan.not_sent.items():
-        yield f"Not sent: {counted(count, 'dead letter')}, {NOT_SENT_WORDS[left]}."
-    if plan.left_count:
-        yield f"Not sent: {counted(plan.left_count, 'dead letter')}, beyond --max {most}."
+    yield from plan.notes(most)
     if transform is not None:
         yield f"The transform {transform} is applied to each message, and may drop some."
     if is_dry and plan.to_send:  # else the table itself says so
@@ -123,15 +116,6 @@ def receipt_listing(group: str, plan: ReplayPlan, outcome: ReplayOutcome) -> Lis
     """Make the listing of a replay's receipt."""
     from rmqctl.changes.dlq.plan import with_failures
 
-    summary = {
-        "sentCount": outcome.sent_count,
-        "foundCount": outcome.found_count,
-        "earlierCount": outcome.earlier_count,
-        "droppedCount": outcome.dropped_count,
-        "refusedCount": outcome.refused_count,
-        "inDoubtCount": outcome.in_doubt_count,
-        "unsafeCount": outcome.unsafe_count,
-    }
     return Listing(
         kind="ReplayReceipt",
         columns=RECEIPT_COLUMNS,
@@ -145,26 +129,10 @@ def receipt_listing(group: str, plan: ReplayPlan, outcome: ReplayOutcome) -> Lis
         ],
         name=lambda item: str(item["targetTopic"]),
         failures=with_failures(outcome.failures, plan.unresolved),
-        extra={"group": group, "target": plan.target.kind, "summary": summary},
-        notes=list(_outcome_notes(outcome)),
+        extra={"group": group, "target": plan.target.kind, "summary": outcome.summary()},
+        notes=outcome.notes(),
         empty="Nothing was sent.",
     )
-
-
-def _outcome_notes(outcome: ReplayOutcome) -> Iterator[str]:
-    if outcome.earlier_count:
-        yield f"Sent by an earlier run, and found on the target: {counted(outcome.earlier_count, 'message')}."
-    if outcome.found_count:
-        yield f"Found on the target after a send that was not answered: {counted(outcome.found_count, 'message')}."
-    if outcome.dropped_count:
-        yield f"The transform dropped {counted(outcome.dropped_count, 'dead letter')}."
-    if outcome.unsafe_count:
-        yield f"Stored less safely than the broker is configured to: {counted(outcome.unsafe_count, 'message')}."
-    if outcome.in_doubt_count:
-        messages = counted(outcome.in_doubt_count, "message")
-        yield f"{messages} may be stored. Run the same command again to look for them."
-    elif outcome.failures:
-        yield "Run the same command again to resume."
 
 
 PLAN_COLUMNS = (

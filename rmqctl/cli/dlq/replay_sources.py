@@ -1,71 +1,20 @@
-"""Where `dlq replay` reads dead letters from: the dead-letter topic, or a file of `dlq export`."""
+"""A file of `dlq export` as the source of `dlq replay`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from rmqctl.admin.groups.letter_reading import Letter, LetterReading, Letters
-from rmqctl.admin.messages.filter import MessageFilter
-from rmqctl.changes.dlq.rules.replay import MARK
 from rmqctl.changes.dlq.source import DeadLetter
+from rmqctl.changes.dlq.topic_source import TopicSource
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.rules.file_claims import require_fit
-
-if TYPE_CHECKING:
-    from rmqctl.client.core import Client
-
-    from .conditions import LetterQuery
-
-
-class TopicSource:
-    """The dead letters that a group had when they were looked up. `every` are where all of them are."""
-
-    def __init__(
-        self, client: Client, letters: Letters, every: Letters, wanted: LetterQuery, show: Callable[[int, int], None]
-    ) -> None:
-        self._client, self._letters, self._every, self._wanted, self._show = client, letters, every, wanted, show
-        self._reading: LetterReading | None = None
-
-    async def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
-        """Yield the dead letters, the oldest first."""
-        reading = LetterReading(self._client, self._letters, self._wanted.filter, on_progress=self._show)
-        self._reading = reading
-        match = self._wanted.match
-        async with aclosing(reading.run()) as found:
-            async for letters in found:
-                wanted = [_of_letter(each) for each in letters if match is None or match.accepts(each)]
-                if wanted:
-                    yield wanted
-
-    async def all_batches(self, *, marked_only: bool) -> AsyncGenerator[Sequence[DeadLetter]]:
-        """Yield all, the oldest first; or those that a replay sent before."""
-        wanted = MessageFilter(property_name=MARK if marked_only else None)
-        self._reading = LetterReading(self._client, self._every, wanted, on_progress=self._show)
-        async with aclosing(self._reading.run()) as found:
-            async for letters in found:
-                yield [_of_letter(each) for each in letters]
-
-    def failures(self) -> Sequence[Failure]:
-        """Return what could not be read."""
-        return () if self._reading is None else self._reading.failures
-
-
-def _of_letter(letter: Letter) -> DeadLetter:
-    message, mq, properties = letter.message, letter.found.mq, letter.properties
-    fields = message.fixed_fields()
-    return DeadLetter(
-        mq.broker_name, mq.queue_id, message.queue_offset, properties.get(UNIQ_KEY) or fields.offset_id,
-        fields.stored_at_ms, fields.reconsume_times, fields.flag, properties, letter.body,
-    )  # fmt: skip
 
 
 class _Row(Struct):

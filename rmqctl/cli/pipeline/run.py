@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.change.options import Confirm, Yes
 from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.display import Display
@@ -49,6 +50,9 @@ Jobs and their options (--limit applies to all):
                 --max-time-lag --objective
   dlq-report    count dead letters by group, origin, tag, reason, time
                 --group --since --until --tables --cluster-label --trace-topic
+  dlq-replay    send the dead letters of a group again, as dlq replay does
+                --group --topic --since --until --tag --to-origin --to-topic
+                --ledger --max --reason --yes --confirm
   audit         compare produced, stored and consumed: duplicates, losses,
                 latency per 10 minutes --topic --group --since --until
                 --tables --cluster-label --trace-topic
@@ -68,7 +72,8 @@ _FLAGS = {
     "run_id": "--run-id", "recordings": "--recording", "cluster_label": "--cluster-label", "window": "--window",
     "html": "--html", "max_lags": "--max-lag", "max_time_lags": "--max-time-lag", "objective": "--objective",
     "strategies": "--strategy", "changes": "--change",
-    "trace_topic": "--trace-topic",
+    "trace_topic": "--trace-topic", "to_topic": "--to-topic", "to_origin": "--to-origin", "ledger": "--ledger",
+    "most": "--max", "reason": "--reason",
 }  # fmt: skip
 # How long a task waits for brokers that do not answer, unless --timeout is given.
 _TIMEOUT_S = 30.0
@@ -133,6 +138,19 @@ def command(
     trace_topic: Annotated[
         str | None, typer.Option("--trace-topic", metavar="TOPIC", help="Topic that clients write traces to.")
     ] = None,
+    to_origin: Annotated[bool, typer.Option("--to-origin", help="Send each to its original topic.")] = False,
+    to_topic: Annotated[
+        str | None, typer.Option("--to-topic", metavar="TOPIC", help="Send all to this topic.", show_default=False)
+    ] = None,
+    ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use the ledger of this name.")] = "",
+    most: Annotated[
+        int | None, typer.Option("--max", metavar="N", help="Send at most N messages.", show_default=False)
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why the change is made, for the ledger.")
+    ] = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", help="Show at most N rows per job. [default: 20]")
     ] = None,
@@ -150,12 +168,14 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     import time
 
+    from rmqctl.cli.output.text import note_to_stderr
     from rmqctl.pipeline.jobs import load_jobs
     from rmqctl.pipeline.jobs.cluster_label import check_label
     from rmqctl.pipeline.jobs.definition import JobOptions
-    from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, needs_session, run_jobs
+    from rmqctl.pipeline.run import SparkPlace, check_cluster, check_options, check_place, needs_session, run_jobs
     from rmqctl.pipeline.session import require_spark, require_tables
 
+    from .job_consent import require_consent
     from .run_progress import RunProgress
 
     if cluster_label is not None:
@@ -171,8 +191,8 @@ def command(
         since=since, until=until, tags=tag, sql=sql, to=to, to_table=to_table, overwrite=overwrite, run_id=run_id,
         recordings=tuple(recording or ()), cluster_label=cluster_label, window=window, html=html,
         max_lags=tuple(max_lag or ()), max_time_lags=tuple(max_time_lag or ()), objective=objective,
-        strategies=tuple(strategy or ()), changes=tuple(change or ()), trace_topic=trace_topic,
-        limit=limit,
+        strategies=tuple(strategy or ()), changes=tuple(change or ()), trace_topic=trace_topic, limit=limit,
+        to_origin=to_origin, to_topic=to_topic, ledger=ledger, most=most, reason=reason,
     )  # fmt: skip
     asks_cluster = any(job.asks_cluster(options) for job in chosen)
     invocation = Invocation(ctx, needs_cluster=asks_cluster)
@@ -180,6 +200,8 @@ def command(
     options = _completed(invocation, options, asks_cluster=asks_cluster, has_screen=with_spark)
     _check_display(chosen, invocation.display)
     check_options(chosen, options, _FLAGS)
+    check_place(chosen, place)
+    require_consent(invocation, chosen, options, confirmed=confirm, is_agreed=yes)
     if with_spark:
         require_spark(remote)
     if tables is not None:
@@ -190,11 +212,17 @@ def command(
         # Spark's tasks know only what they are given: brokers that they do not see are found here.
         invocation.display.findings.add(invocation.ask(lambda client: _find_missing(client, options.topics)))
     shown = _Shown(chosen, invocation.display)
-    has_progress = with_spark and invocation.display.with_notes and not invocation.is_debugging
-    with RunProgress(is_wanted=has_progress) as progress:
-        for ran in run_jobs(chosen, options, place, is_quiet=not invocation.is_debugging, on_step=progress.show):
-            progress.pause()
-            shown.add(ran)
+    display = invocation.display
+    has_progress = with_spark and display.with_notes and not invocation.is_debugging
+    try:
+        with RunProgress(is_wanted=has_progress) as progress:
+            for ran in run_jobs(chosen, options, place, is_quiet=not invocation.is_debugging, on_step=progress.show):
+                progress.pause()
+                shown.add(ran)
+    except KeyboardInterrupt as interrupt:
+        for said in interrupt.args:
+            note_to_stderr(_printable(said))
+        raise
     return shown.end()
 
 
@@ -211,6 +239,8 @@ def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool, has_
 
     from msgspec.structs import replace
 
+    from rmqctl.cli.change.execution import this_process
+
     access = replace(invocation.access(), timeout_s=invocation.timeout_s(_TIMEOUT_S)) if asks_cluster else None
     waiting = "" if has_screen else "Querying the cluster"
     return replace(
@@ -218,6 +248,8 @@ def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool, has_
         access=access,
         ask=partial(invocation.ask, attempt_access=access, waiting=waiting) if asks_cluster else None,
         name_servers=known_name_servers(invocation),
+        who=this_process(invocation),
+        to_topic=None if options.to_topic is None else invocation.full_name(options.to_topic),
         topics=tuple(invocation.full_name(name) for name in options.topics),
         groups=tuple(invocation.full_name(name) for name in options.groups),
         max_lags=tuple(_full_limit(invocation, text) for text in options.max_lags),
@@ -311,9 +343,9 @@ class _Shown:
         from rmqctl.cli.output.render import render
 
         listing = self._listing(self._ran, _columns_of(self._ran[0]) if self._is_one else ())
-        if self._display.format in TABLE_FORMATS:
-            return listing.exit_code
-        return render(listing, self._display)
+        code = listing.exit_code if self._display.format in TABLE_FORMATS else render(listing, self._display)
+        is_unconfirmed = any(ran.outcome is not None and ran.outcome.is_unconfirmed for ran in self._ran)
+        return 9 if code == 0 and is_unconfirmed else code
 
     def _listing(self, all_ran: "Sequence[JobRun]", columns: Sequence[Column]) -> Listing:
         rows = [{"job": ran.job.name, **row} for ran in all_ran if ran.outcome is not None for row in ran.outcome.rows]

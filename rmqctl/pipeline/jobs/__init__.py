@@ -23,6 +23,7 @@ JOBS = {
     "lag": "Judge groups by their snapshots: health, trends, stuck queues, skew, owners.",
     "slo": "Show how long groups were within limits in each week, and what is left of their error budgets.",
     "dlq-report": "Count dead letters by group, origin, tag, reason and time.",
+    "dlq-replay": "Send the dead letters of a group again, each once; resumes what rmqctl dlq replay began.",
     "audit": "Compare produced, stored and consumed messages in windows of 10 minutes: duplicates, losses, latency.",
     "fleet-whatif": "Try other strategies and sizes on every group of the last snapshot.",
 }

@@ -13,6 +13,7 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.model.receipt import Who
 from rmqctl.text.option_errors import option_errors
 from rmqctl.text.times import Edge, parse_time
 
@@ -25,7 +26,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     `tables` is the folder of tables: a path or URI that this machine and Spark reach. `since` and `until` are as the
     user wrote them. `access` is set only when a job asks a cluster; `ask` runs a question with a client that knows what
     this machine remembers of the cluster. `name_servers` are those that name the cluster without a `cluster_label`.
-    File paths (`html`, `recordings`) are on this machine.
+    File paths (`html`, `recordings`) are on this machine. `who` runs the job, None for this process without a context.
     """
 
     now_ms: int
@@ -53,6 +54,12 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     strategies: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     trace_topic: str | None = None
+    to_topic: str | None = None
+    to_origin: bool = False
+    ledger: str = ""
+    most: int | None = None
+    reason: str | None = None
+    who: Who | None = None
     limit: int | None = None
 
     def time_ms(self, name: str, default_ms: int) -> int:
@@ -120,7 +127,8 @@ class JobResult(Struct, frozen=True):
     `rows` are plain values by the keys of Job.fields, possibly only the first ones. `row_count` counts all rows;
     `is_cut` says that there are more rows when they were not counted. `shows` are wide columns without which these rows
     could be mistaken for each other. `facts` are single values, by their keys in JSON.
-    `failures` are the parts of the cluster that could not be read; the result has the rest.
+    `failures` are the parts of the cluster that could not be read, or what could not be done; the result has the rest.
+    `is_unconfirmed`: something was sent whose result is unknown, or that is stored less safely than configured.
     """
 
     rows: Sequence[Mapping[str, Any]] = ()
@@ -131,6 +139,14 @@ class JobResult(Struct, frozen=True):
     failures: tuple[Failure, ...] = ()
     is_cut: bool = False
     shows: frozenset[str] = frozenset()
+    is_unconfirmed: bool = False
+
+
+class PlannedChange(Struct, frozen=True):
+    """What a job would change, for the consent to it: a name to confirm it by, and sentences that say it."""
+
+    name: str
+    sentences: tuple[str, ...]
 
 
 def never(options: JobOptions) -> bool:  # noqa: ARG001
@@ -147,9 +163,9 @@ class Job(Struct, frozen=True, kw_only=True):
     """A job of `pipeline run`.
 
     `takes` are the fields of JobOptions that the job accepts, `needs` those that it requires. `check` validates the
-    options alone and raises UsageError. `look` asks the cluster before Spark starts, so that mistakes are reported
-    early. When `asks_cluster` returns true, `JobOptions.access` is set. `run` does the work in a session; it gets None
-    if no session runs and the job does not need one (`needs_spark`).
+    options alone and raises UsageError. `change` is set for a job that needs consent. `look` asks the cluster before
+    Spark starts, so that mistakes are reported early. When `asks_cluster` returns true, `JobOptions.access` is set.
+    `run` does the work in a session; it gets None if no session runs and the job does not need one (`needs_spark`).
     """
 
     name: str
@@ -160,4 +176,5 @@ class Job(Struct, frozen=True, kw_only=True):
     needs: frozenset[str] = frozenset()
     asks_cluster: Callable[[JobOptions], bool] = never
     check: Callable[[JobOptions], None] | None = None
+    change: Callable[[JobOptions], PlannedChange] | None = None
     look: Callable[[Client, JobOptions], Awaitable[None]] | None = None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.cli.change.interrupts import Interrupts
+from rmqctl.changes.interrupts import Interrupts
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 from tests.cli.change.seeded_sandbox import UPDATE, document, join, program, stored

@@ -720,7 +720,9 @@ async def f(messages, context):
 """
 
 
+@pytest.mark.by_the_clock
 def test_a_coroutine_that_blocks_is_told_of_while_it_does(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    """It has to block for 5 s."""
     _send(sandbox, "a")
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -764,7 +766,9 @@ def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, tmp_p
     assert "Left G: 1 consumed, 3 failed; 3 sent back; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in err
 
 
+@pytest.mark.by_the_clock
 def test_workers_that_all_hang_are_told_of(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    """A listener has to take longer than 10 s, and the next one less."""
     _send(sandbox, "a", "b")
     # The second message has as long as the first one takes too long.
     running = _Waiting(sandbox, tmp_path, "--consume-timeout", "10s")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqctl.changes import late_writes
-from rmqctl.changes.dlq import run
+from rmqctl.changes.dlq import copies, run
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
 
@@ -20,7 +20,7 @@ from .replays import COUNT, Captured, letter, put
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
     # Nothing is on its way to a sandbox in this process.
-    monkeypatch.setattr(run, "_IN_FLIGHT_S", 0.0)
+    monkeypatch.setattr(copies, "_IN_FLIGHT_S", 0.0)
     monkeypatch.setattr(run, "_AGAIN_S", 0.0)
     monkeypatch.setattr(late_writes, "LOOK_AGAIN_S", 0.1)
 

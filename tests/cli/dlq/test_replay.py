@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from rmqctl.changes import late_writes
 from rmqctl.changes.dlq import run
 from rmqctl.changes.dlq.copies import FoundCopies
+from rmqctl.changes.dlq.lanes import BrokerLanes, Lanes
 from rmqctl.changes.dlq.ledger import LedgerRow
+from rmqctl.changes.dlq.run import Replay
 from rmqctl.client.core import Client
 from rmqctl.consumer.guards.retry_guard import RetryGuard
 from rmqctl.consumer.rules.retry_locks import PossibleLocker
@@ -29,6 +32,26 @@ from tests.cli.calls import call
 from .replays import COUNT, Captured, found, ledgers, letter, put, replay
 
 _SENDS = (Q.SEND_MESSAGE_V2, Q.SEND_BATCH_MESSAGE)
+
+
+def test_what_was_being_sent_when_a_run_broke_off_is_not_sent_again(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = BrokerLanes.send
+
+    async def break_off(sender: BrokerLanes, lanes: Lanes, *_: Any) -> None:
+        await send(sender, lanes, lambda *_: None, set())
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BrokerLanes, "send", break_off)
+        # Nothing is found in time, as where Spark's tasks still run.
+        patched.setattr(Replay, "_settle_own", AsyncMock())
+        assert replay(capsys, "--to-topic", "orders", "--yes")[0].code == 1
+    result, receipt = replay(capsys, "--to-topic", "orders", "--yes")
+    # Only the first message was sent: it is alone, until the broker has proven that it stores them.
+    assert (result.code, receipt["summary"]["earlierCount"], receipt["summary"]["sentCount"]) == (0, 1, COUNT - 1)
+    assert len(found(capsys, "orders")) == COUNT
 
 
 def test_to_the_retry_topic_and_a_second_time_nothing(sandbox: ThreadedSandbox, capsys: Captured) -> None:

@@ -57,6 +57,12 @@ _NOWHERE = ("-n", "127.0.0.1:1")
             ["read", "lag", "--topic", "T", "--tables", "d", "--sort", "topic"],
             "--columns, --sort and --where require a single job.", None,
         ),
+        (["dlq-replay", "--yes"], "The job dlq-replay needs --group.", None),
+        (["dlq-replay", "--group", "G*", "--yes"], "The job dlq-replay needs the name of one", "Run it for each"),
+        (["dlq-replay", "--group", "G", "--to-topic", "RMQ_SYS_TRACE_TOPIC"], "Sending to RMQ_SYS_TRACE_TOPIC", None),
+        (["dlq-replay", "--group", "G", "--to-origin", "--to-topic", "T"], "--to-origin and --to-topic cannot", None),
+        (["dlq-replay", "--group", "G", "--yes", "--remote", "sc://h:1"], "dlq-replay does not run with", None),
+        (["read", "--topic", "T", "--yes"], "--yes is only for jobs that change something.", None),
     ],
 )  # fmt: skip
 def test_wrong_words_are_refused(capsys: Captured, words: list[str], sentence: str, hint: str | None) -> None:
@@ -67,6 +73,31 @@ def test_wrong_words_are_refused(capsys: Captured, words: list[str], sentence: s
     if hint is not None:
         assert len(said) == 2
         assert hint in said[1]
+
+
+@pytest.mark.parametrize(
+    ("flag", "consent", "code"),
+    [
+        ("", (), 2), ("protected", ("--yes",), 2), ("protected", ("--confirm", "g"), 3), ("readonly", ("--yes",), 1),
+        ("protected", ("--confirm", "G"), 0), ("", ("--yes",), 0),
+    ],
+)  # fmt: skip
+def test_a_job_that_sends_needs_consent(
+    capsys: Captured, config_file: Path, monkeypatch: pytest.MonkeyPatch, flag: str, consent: tuple[str, ...], code: int
+) -> None:
+    (job,) = load_jobs(["dlq-replay"])
+    run: list[JobOptions] = []
+    monkeypatch.setattr("rmqctl.pipeline.session.require_spark", lambda _: None)
+    monkeypatch.setattr("rmqctl.pipeline.run.check_cluster", lambda *_: None)
+    monkeypatch.setattr(
+        "rmqctl.pipeline.run.run_jobs",
+        lambda _, options, *__, **___: run.append(options) or iter([JobRun(job, 1, JobResult())]),
+    )
+    with seeded(brokers=1) as sandbox:
+        config_file.write_text(f'[contexts.prod]\nnamesrv = "{sandbox.addr}"\n{flag and f"{flag} = true"}\n')
+        result = call(capsys, "--context", "prod", "pipeline", "run", "dlq-replay", "--group", "G", *consent)
+    assert (result.code, len(run)) == (code, code == 0), result
+    assert all(each.who is not None and each.who.context == "prod" for each in run)
 
 
 def test_without_pyspark_it_says_what_to_install_before_anybody_is_asked(capsys: Captured) -> None:
@@ -89,7 +120,7 @@ def test_each_job_is_whole(name: str) -> None:
 
 def test_each_option_is_some_job_s() -> None:
     taken = {option for job in load_jobs(JOBS) for option in job.takes}
-    assert set(JobOptions.__struct_fields__) - taken <= {"now_ms", "access", "ask", "name_servers", "limit"}
+    assert set(JobOptions.__struct_fields__) - taken <= {"now_ms", "access", "ask", "name_servers", "who", "limit"}
     flags = import_module("rmqctl.cli.pipeline.run")._FLAGS
     assert set(flags) == taken - {"limit"}
 

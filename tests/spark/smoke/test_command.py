@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import call
+from tests.spark.conftest import Read
 from tests.spark.smoke.smoke_data import create_topic, leave, put
 
 
@@ -39,6 +40,26 @@ def test_snapshot_and_lag_in_one_run(
     assert (snapshot["group"], snapshot["lag"], snapshot["queueCount"], snapshot["state"]) == (group, 5, 2, "EMPTY")
     # One look is too few for a verdict; its numbers are there all the same.
     assert (lag["group"], lag["lag"], lag["health"], lag["cause"]) == (group, 5, "UNKNOWN", "TOO_FEW_SAMPLES")
+
+
+def test_dead_letters_are_sent_by_tasks_once(
+    sandbox: ThreadedSandbox, read: Read, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    group, count = "SmokeReplay", 300
+    for topic in (f"%DLQ%{group}", "SmokeReplayed"):
+        create_topic(sandbox, topic)
+    for number in range(count):
+        put(sandbox, f"%DLQ%{group}", f"broker-{'ab'[number % 2]}:0", [f"m{number}"], UNIQ_KEY=f"ID{number}")
+    words = ("-n", sandbox.addr, "--timeout", "60s", "pipeline", "run", "dlq-replay", "--group", group)
+    for sent_count in (count, 0):
+        done = call(capsys, *words, "--to-topic", "SmokeReplayed", "--yes", "-o", "json")
+        assert (done.code, done.err) == (0, ""), done.out
+        (job,) = json.loads(done.out)["jobs"]
+        assert job["facts"]["summary"]["sentCount"] == sent_count
+    bodies = [row.body.decode() for row in read("SmokeReplayed", schema="body binary").collect()]
+    assert sorted(bodies) == sorted(f"m{number}" for number in range(count))
 
 
 def test_a_topic_into_parquet(

@@ -1,0 +1,1 @@
+"""The job `dlq-replay`."""
