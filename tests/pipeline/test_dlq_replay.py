@@ -17,7 +17,7 @@ from rmqctl.changes.dlq.rules.replay import MARK, mark_of
 from rmqctl.changes.dlq.source import DeadLetter
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
-from rmqctl.errors import RefusedError
+from rmqctl.errors import RefusedError, RmqctlError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.send_result import OutgoingMessage
 from rmqctl.pipeline.jobs.dlq_replay import task
@@ -68,7 +68,7 @@ def _shard(sandbox: ThreadedSandbox, *lanes: list[tuple[int, ...]]) -> Shard:
     return shard
 
 
-def _bodies(sandbox: ThreadedSandbox) -> list[str]:
+def _sent(sandbox: ThreadedSandbox) -> list[str]:
     async def read() -> list[str]:
         async with Client([sandbox.addr]) as client:
             found = await copies.read_copies(client, _LEDGER, _MQ, 0)
@@ -108,14 +108,25 @@ def test_each_attempt_sends_only_what_is_not_there(sandbox: ThreadedSandbox) -> 
     for is_later in (False, True):
         stored = _attempt(whole, is_later=is_later)
         assert sorted(stored) == [(0, [0], True), (0, [4], True), (1, [1, 2, 3], True), (2, [5], True)]
-    assert sorted(_bodies(sandbox)) == ["0", "1", "2", "3", "4", "5"]
+    assert sorted(_sent(sandbox)) == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_part_of_a_batch_is_not_sent_again(sandbox: ThreadedSandbox) -> None:
     _attempt(_shard(sandbox, [(2,)]))
     result = asyncio.run(task._send(_shard(sandbox, [(2, 3)], [(4,)]), Leash(60), is_later=True))
     assert (list(result.errors), result.stored) == ([0], [(1, [1], True)])
-    assert _bodies(sandbox) == ["2", "4"]
+    assert _sent(sandbox) == ["2", "4"]
+
+
+def test_where_an_earlier_attempt_was_all_queues_must_be_read(sandbox: ThreadedSandbox) -> None:
+    address = sandbox.brokers["broker-a"]
+    lanes = [[_request(address, 0)], [_request(address, 1, mq=_MQ._replace(broker_name="gone"))]]
+    (shard,) = share_out(lanes, 1, _errand(sandbox.addr))
+    _attempt(_shard(sandbox, [(0,)]))
+    for is_later in (False, True):
+        with pytest.raises(RmqctlError, match="gone"):
+            _attempt(shard, is_later=is_later)
+    assert _sent(sandbox) == ["0"]
 
 
 def test_an_attempt_that_may_not_be_the_only_one_sends_nothing(
@@ -143,7 +154,7 @@ def test_an_attempt_that_may_not_be_the_only_one_sends_nothing(
     with pytest.raises(ExceptionGroup) as raised:
         _attempt(_shard(sandbox, [(0,)]), stopped)
     assert raised.group_contains(DetachedError)
-    assert _bodies(sandbox) == []
+    assert _sent(sandbox) == []
 
 
 def test_copies_are_counted_on_the_target(sandbox: ThreadedSandbox) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from msgspec import Struct, field
 
-from rmqctl.errors import RmqctlError
+from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.text.words import counted
 
@@ -33,6 +37,22 @@ class ReplayOutcome(Struct):
     def stored_count(self) -> int:
         """Number that are known to be on the target now, and were not known before."""
         return self.sent_count + self.earlier_count
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether anything may be stored, or is stored less safely than the broker is configured to."""
+        return bool(self.in_doubt_count or self.unsafe_count)
+
+    def items(self) -> list[dict[str, Any]]:
+        """Return what was sent by topic, by their keys in JSON."""
+        return [
+            {
+                "targetTopic": topic,
+                "count": self.by_topic.get(topic, 0),
+                "earlierCount": self.earlier_by_topic.get(topic, 0),
+            }
+            for topic in sorted({*self.by_topic, *self.earlier_by_topic})
+        ]
 
     def summary(self) -> dict[str, int]:
         """Return its numbers, by their keys in JSON."""
@@ -63,8 +83,22 @@ class ReplayOutcome(Struct):
             return [*said, f"{messages} may be stored. Run the same command again to look for them."]
         return [*said, "Run the same command again to resume."] if self.failures else said
 
-    def note_end(self, error: RmqctlError, planned_count: int) -> None:
-        """Note what ended the run, and how many dead letters it did not reach."""
+    @contextmanager
+    def noting_end(self, planned_count: int) -> Iterator[None]:
+        """Note an error that ends a run which has stored something, and how many dead letters it did not reach.
+
+        Raises UsageError, and any error of a run that has stored nothing.
+        """
+        try:
+            yield
+        except UsageError:
+            raise
+        except RmqctlError as error:
+            if not self.stored_count:
+                raise
+            self._note_end(error, planned_count)
+
+    def _note_end(self, error: RmqctlError, planned_count: int) -> None:
         settled_count = self.stored_count + self.dropped_count + self.refused_count + self.in_doubt_count
         left_count = planned_count - settled_count
         if left_count > 0 or not self.failures:

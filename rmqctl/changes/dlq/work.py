@@ -8,10 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.admin.brokers.cluster import fetch_cluster
-from rmqctl.changes.dlq.rules.replay import ReplayTarget, retry_target
+from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
 from rmqctl.changes.plan_parts import cluster_label
 from rmqctl.client.core import Client
 from rmqctl.client.duplicates import require_distinct
+from rmqctl.errors import UsageError
 from rmqctl.model.names import require_target_topic
 from rmqctl.model.receipt import Who
 from rmqctl.rules.topics import own_topics
@@ -56,7 +57,7 @@ class ReplayWork(Struct, frozen=True):
         """Raise UsageError for a topic to which only this cluster itself sends."""
         if not self.target.is_retry and self.target.topic is not None:
             own = own_topics(await client.cluster())
-            require_target_topic(self.target.topic, own=own, hint=other_target_hint(self.group))
+            require_target_topic(self.target.topic, own=own, hint=_other_target_hint(self.group))
 
     async def run(
         self, client: Client, plan: ReplayPlan, outcome: ReplayOutcome, who: Who, reason: str | None,
@@ -97,6 +98,17 @@ class ReplayWork(Struct, frozen=True):
         return LedgerIdentity(label, masters, self.group, self.target, self.ledger_name)
 
 
-def other_target_hint(group: str) -> str:
-    """Return the hint for a topic that cannot be a target."""
+def chosen_target(group: str, *, to_origin: bool, to_topic: str | None) -> ReplayTarget:
+    """Return the target that options choose, by default the group's retry topic. Raises UsageError."""
+    if to_origin and to_topic is not None:
+        raise UsageError("--to-origin and --to-topic cannot be used together.")
+    if to_origin:
+        return ReplayTarget(ReplayTargetKind.ORIGIN, None)
+    if to_topic is None:
+        return retry_target(group)
+    require_target_topic(to_topic, hint=_other_target_hint(group))
+    return ReplayTarget(ReplayTargetKind.TOPIC, to_topic)
+
+
+def _other_target_hint(group: str) -> str:
     return f"Name another topic, or none: {retry_target(group).topic} is the target without --to-topic."

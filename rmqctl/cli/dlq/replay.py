@@ -20,6 +20,7 @@ from rmqctl.errors import NotFoundError, PluginError, RmqctlError, UsageError
 from .conditions import LetterConditions, LetterQuery
 from .reading import unfit_notes
 from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
+from .replay_options import LedgerName, ToOrigin, ToTopic
 
 if TYPE_CHECKING:
     from rmqctl.changes.dlq.outcome import ReplayOutcome
@@ -67,10 +68,8 @@ Exit codes: 0 all sent, 8 some not sent, 9 stored less safely than the broker is
 def command(
     ctx: typer.Context,
     group: Group,
-    to_origin: Annotated[bool, typer.Option("--to-origin", help="Send each to its original topic.")] = False,
-    to_topic: Annotated[
-        str | None, typer.Option("--to-topic", metavar="TOPIC", help="Send all to this topic.", show_default=False)
-    ] = None,
+    to_origin: ToOrigin = False,
+    to_topic: ToTopic = None,
     from_file: Annotated[
         str | None, typer.Option("--from-file", metavar="FILE", help="Read from a file of dlq export (jsonl).")
     ] = None,
@@ -85,17 +84,16 @@ def command(
         str | None, typer.Option("--transform", metavar="NAME", help="Change each message with a plugin's transform.")
     ] = None,
     plugin: Plugin = None,
-    ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use the ledger of this name.")] = "",
+    ledger: LedgerName = "",
     *,
     conditions: LetterConditions,
     consent: Annotated[ConfigConsent, without("partial", "plan_path")],
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.changes.dlq.plan import not_transformed
-    from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
-    from rmqctl.changes.dlq.work import other_target_hint
+    from rmqctl.changes.dlq.work import chosen_target
     from rmqctl.cli.change.consent import check_display, require_consent
-    from rmqctl.model.names import require_no_system_group, require_target_topic
+    from rmqctl.model.names import require_no_system_group
     from rmqctl.net.file_lock import require_file_locks
 
     invocation = Invocation(ctx)
@@ -108,20 +106,13 @@ def command(
         receipt_columns=RECEIPT_COLUMNS,
         done="sent",
     )
-    if to_origin and to_topic is not None:
-        raise UsageError("--to-origin and --to-topic cannot be used together.")
     name = group_name(invocation, group)
     require_no_system_group(name)
     wanted = conditions.wanted(invocation, group, BodyStyle())
     if from_file is not None and wanted.is_narrowed:
         raise UsageError("--from-file cannot be used with conditions.", hint="Select lines of the file with jq.")
-    target = retry_target(name)
-    if to_origin:
-        target = ReplayTarget(ReplayTargetKind.ORIGIN, None)
-    elif to_topic is not None:
-        topic = invocation.full_name(to_topic)
-        require_target_topic(topic, hint=other_target_hint(name))
-        target = ReplayTarget(ReplayTargetKind.TOPIC, topic)
+    topic = None if to_topic is None else invocation.full_name(to_topic)
+    target = chosen_target(name, to_origin=to_origin, to_topic=topic)
     change = _transform(transform, plugin)
     work = _Work(invocation, name, target, ledger, wanted, from_file, most)
     plan = invocation.ask(work.plan, open_ended=True)
@@ -208,23 +199,16 @@ class _Work:
                 await self._run(client, outcome, plan, rate, transform, reason)
 
             try:
-                self._invocation.ask(run, open_ended=True)
+                # The receipt shows what is already stored.
+                with outcome.noting_end(count):
+                    self._invocation.ask(run, open_ended=True)
             except (KeyboardInterrupt, CancelledError):
                 said = f"Interrupted: {outcome.stored_count} of {count} stored. Run the same command again to resume."
                 note_to_stderr(printable(said))
                 raise KeyboardInterrupt from None
-            except UsageError:
-                raise
-            except RmqctlError as error:
-                # The receipt shows what is already stored.
-                if not outcome.stored_count:
-                    raise
-                outcome.note_end(error, count)
         listing = receipt_listing(self._group, plan, outcome)
         code = render(listing, self._invocation.display)
-        if code == 0 and (outcome.in_doubt_count or outcome.unsafe_count):
-            return 9
-        return code
+        return 9 if code == 0 and outcome.is_unconfirmed else code
 
     async def _run(
         self, client: "Client", outcome: "ReplayOutcome", plan: "ReplayPlan", rate: float | None,

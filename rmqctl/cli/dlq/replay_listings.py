@@ -119,14 +119,7 @@ def receipt_listing(group: str, plan: ReplayPlan, outcome: ReplayOutcome) -> Lis
     return Listing(
         kind="ReplayReceipt",
         columns=RECEIPT_COLUMNS,
-        items=[
-            {
-                "targetTopic": topic,
-                "count": outcome.by_topic.get(topic, 0),
-                "earlierCount": outcome.earlier_by_topic.get(topic, 0),
-            }
-            for topic in sorted({*outcome.by_topic, *outcome.earlier_by_topic})
-        ],
+        items=outcome.items(),
         name=lambda item: str(item["targetTopic"]),
         failures=with_failures(outcome.failures, plan.unresolved),
         extra={"group": group, "target": plan.target.kind, "summary": outcome.summary()},

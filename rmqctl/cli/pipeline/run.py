@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.change.options import Confirm, Yes
+from rmqctl.cli.dlq.replay_options import LedgerName, ToOrigin, ToTopic
 from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.display import Display
@@ -138,11 +139,9 @@ def command(
     trace_topic: Annotated[
         str | None, typer.Option("--trace-topic", metavar="TOPIC", help="Topic that clients write traces to.")
     ] = None,
-    to_origin: Annotated[bool, typer.Option("--to-origin", help="Send each to its original topic.")] = False,
-    to_topic: Annotated[
-        str | None, typer.Option("--to-topic", metavar="TOPIC", help="Send all to this topic.", show_default=False)
-    ] = None,
-    ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use the ledger of this name.")] = "",
+    to_origin: ToOrigin = False,
+    to_topic: ToTopic = None,
+    ledger: LedgerName = "",
     most: Annotated[
         int | None, typer.Option("--max", metavar="N", help="Send at most N messages.", show_default=False)
     ] = None,

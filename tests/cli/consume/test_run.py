@@ -612,7 +612,9 @@ def test_a_second_signal_ends_it_at_once_and_says_what_is_left(sandbox: Threaded
     assert (_stored(sandbox) <= 0, _member_count(sandbox)) == (True, 0)
 
 
+@pytest.mark.by_the_clock
 def test_however_many_signals_come_it_says_what_was_not_stored(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    """It waits 10 s for an answer."""
     _send(sandbox, "a", "b")
     running = _Waiting(sandbox, tmp_path, "--drain", "1h", "--timeout", "30s")
     running.await_listener()

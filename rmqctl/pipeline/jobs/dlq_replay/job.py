@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqctl.admin.groups.letter_reading import find_letters
 from rmqctl.admin.messages.filter import MessageFilter
@@ -17,13 +17,12 @@ from rmqctl.changes.dlq.lanes import BrokerLanes
 from rmqctl.changes.dlq.outcome import ReplayOutcome
 from rmqctl.changes.dlq.plan import ReplayPlan, with_failures
 from rmqctl.changes.dlq.reconciliation import check_copies
-from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
 from rmqctl.changes.dlq.topic_source import TopicLetters
-from rmqctl.changes.dlq.work import ReplayWork, other_target_hint
+from rmqctl.changes.dlq.work import ReplayWork, chosen_target
 from rmqctl.changes.interrupts import Interrupts
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError, UsageError
-from rmqctl.model.names import require_no_system_group, require_target_topic
+from rmqctl.errors import UsageError
+from rmqctl.model.names import require_no_system_group
 from rmqctl.net.file_lock import require_file_locks
 from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, PlannedChange, ReportField, ValueKind, always
@@ -56,18 +55,6 @@ def _group(options: JobOptions) -> str:
     return group
 
 
-def _target(options: JobOptions) -> ReplayTarget:
-    group = _group(options)
-    if options.to_origin and options.to_topic is not None:
-        raise UsageError("--to-origin and --to-topic cannot be used together.")
-    if options.to_origin:
-        return ReplayTarget(ReplayTargetKind.ORIGIN, None)
-    if options.to_topic is not None:
-        require_target_topic(options.to_topic, hint=other_target_hint(group))
-        return ReplayTarget(ReplayTargetKind.TOPIC, options.to_topic)
-    return retry_target(group)
-
-
 def _wanted(options: JobOptions) -> MessageFilter:
     since_ms = None if options.since is None else options.time_ms("since", 0)
     until_ms = None if options.until is None else options.time_ms("until", options.now_ms)
@@ -80,32 +67,31 @@ def _wanted(options: JobOptions) -> MessageFilter:
 
 def _check(options: JobOptions) -> None:
     require_file_locks("Replaying dead letters")
-    _target(options)
-    _wanted(options)
+    _work(options)
     if options.most is not None and options.most < 1:
         raise UsageError("--max must be 1 or more.")
 
 
-def _change(options: JobOptions) -> PlannedChange:
-    target = _target(options)
-    where = "their original topics" if target.topic is None else f"topic {target.topic}"
-    group = _group(options)
-    sentences = (
-        f"dlq-replay sends the dead letters of group {group} to {where}. They cannot be taken back.",
-        f"For the plan: rmqctl dlq replay {group} --dry-run, with the same options.",
-    )
-    return PlannedChange(group, sentences)
-
-
 def _work(options: JobOptions) -> ReplayWork:
     group = _group(options)
-    letters = TopicLetters(group, _wanted(options))
-    return ReplayWork(group, _target(options), options.ledger, options.most, letters.source)
+    target = chosen_target(group, to_origin=options.to_origin, to_topic=options.to_topic)
+    return ReplayWork(group, target, options.ledger, options.most, TopicLetters(group, _wanted(options)).source)
+
+
+def _change(options: JobOptions) -> PlannedChange:
+    work = _work(options)
+    where = "their original topics" if work.target.topic is None else f"topic {work.target.topic}"
+    sentences = (
+        f"dlq-replay sends the dead letters of group {work.group} to {where}. They cannot be taken back.",
+        f"For the plan: rmqctl dlq replay {work.group} --dry-run, with the same options.",
+    )
+    return PlannedChange(work.group, sentences)
 
 
 async def _look(client: Client, options: JobOptions) -> None:
-    await _work(options).check_target(client)
-    await find_letters(client, _group(options))
+    work = _work(options)
+    await work.check_target(client)
+    await find_letters(client, work.group)
 
 
 def _run(spark: SparkSession, options: JobOptions) -> JobResult:
@@ -162,29 +148,15 @@ async def _send(
     async def reconcile(replay: Replay, ledger: Ledger) -> None:
         outcome.failures += await check_copies(client, ledger.id, replay.copies)
 
-    try:
+    with outcome.noting_end(plan.most_count):
         await work.run(
             client, plan, outcome, options.who or current_who(None), options.reason, reconcile, sender,
             window_count=_WINDOW_COUNT,
         )  # fmt: skip
-    except UsageError:
-        raise
-    except RmqctlError as error:
-        if not outcome.stored_count:
-            raise
-        outcome.note_end(error, plan.most_count)
 
 
 def _result(work: ReplayWork, plan: ReplayPlan, outcome: ReplayOutcome) -> JobResult:
-    topics = sorted({*outcome.by_topic, *outcome.earlier_by_topic})
-    rows: list[dict[str, Any]] = [
-        {
-            "targetTopic": topic,
-            "count": outcome.by_topic.get(topic, 0),
-            "earlierCount": outcome.earlier_by_topic.get(topic, 0),
-        }
-        for topic in topics
-    ]
+    rows = outcome.items()
     failures = with_failures(outcome.failures, plan.unresolved if plan.most_count else plan.failures)
     notes = [f"Sent {counted(outcome.stored_count, 'dead letter')} of group {work.group}."]
     return JobResult(
@@ -200,7 +172,7 @@ def _result(work: ReplayWork, plan: ReplayPlan, outcome: ReplayOutcome) -> JobRe
         },
         notes=(*notes, *plan.notes(work.most), *outcome.notes()),
         failures=tuple(failures),
-        is_unconfirmed=bool(outcome.in_doubt_count or outcome.unsafe_count),
+        is_unconfirmed=outcome.is_unconfirmed,
     )
 
 

@@ -65,38 +65,41 @@ def send_shard(shard: Shard) -> ShardResult:
 
 
 async def _send(shard: Shard, leash: Leash, *, is_later: bool) -> ShardResult:
-    result = ShardResult()
-    watching = asyncio.create_task(leash.watch())
     try:
-        async with await shard.errand.access.connect() as client:
-            await _send_rest(client, shard, leash, result, is_later=is_later)
+        connected = await shard.errand.access.connect()
     except RmqctlError as error:
         if is_later:
             raise
-        # Without a connection, nothing was sent.
-        result.errors = dict.fromkeys(shard.numbers, error)
+        # Without a client, nothing was sent.
+        return ShardResult(errors=dict.fromkeys(shard.numbers, error))
+    watching = asyncio.create_task(leash.watch())
+    try:
+        async with connected as client:
+            return await _send_rest(client, shard, leash, is_later=is_later)
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-    return result
 
 
-async def _send_rest(client: Client, shard: Shard, leash: Leash, result: ShardResult, *, is_later: bool) -> None:
+async def _send_rest(client: Client, shard: Shard, leash: Leash, *, is_later: bool) -> ShardResult:
+    """Send what is not on the target. Raises RmqctlError if an earlier attempt may have sent what cannot be found."""
+    errand = shard.errand
     rows = [row for lane in shard.lanes for request in lane for row in request.rows]
-    copies = await (find_late_copies if is_later else find_copies)(client, shard.errand.ledger_id, rows)
+    copies = await (find_late_copies if is_later else find_copies)(client, errand.ledger_id, rows)
     if copies.stored and not is_later:
         # What is there was sent by an attempt of which Spark does not tell: it may have more on its way.
-        copies = await find_late_copies(client, shard.errand.ledger_id, rows)
+        copies = await find_late_copies(client, errand.ledger_id, rows)
         is_later = True
     if is_later and copies.open:
         raise copies.error or RmqctlError("It is unknown what an earlier attempt has sent.")
     known = {row[:4]: to_offset for row, to_offset in copies.stored}
-    result.found_count = len(known)
-    lanes = BrokerLanes(client, shard.errand.producer_group, known=known, before_each=leash.check)
+    result = ShardResult(found_count=len(known))
+    lanes = BrokerLanes(client, errand.producer_group, known=known, before_each=leash.check)
 
     def on_stored(index: int, offsets: Sequence[int], is_safe: bool) -> None:
         result.stored.append((shard.numbers[index], list(offsets), is_safe))
 
     errors = await lanes.send(shard.lanes, on_stored, result.failing)
     result.errors = {shard.numbers[index]: error for index, error in errors.items()}
+    return result
