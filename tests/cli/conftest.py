@@ -31,6 +31,13 @@ def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def _quick_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the time between two readings: in most tests nothing moves meanwhile."""
+    monkeypatch.setattr("rmqctl.cli.whatif.sources._SAMPLE_S", 0.05)
+    monkeypatch.setattr("rmqctl.gate.readings._SAMPLE_S", 0.05)
+
+
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Return what serves clusters."""

@@ -21,7 +21,7 @@ READS = (
     "offset show G",
     "group describe G",
     "topic status T",
-    "diagnose G",
+    "diagnose G --for 0s",
 )
 # These ask no name server for the cluster, but for a route.
 BY_ROUTE = ("topic route T", "message find T")
@@ -109,7 +109,18 @@ def test_a_map_may_name_a_name_server(words: str, capsys: Captured) -> None:
 def test_a_map_may_name_a_proxy(capsys: Captured) -> None:
     proxy = closed_address()
     with served(_cluster("broker-a")) as address:
-        words = ("diagnose", "G", "-n", address, "--proxy", proxy, "--map-address", f"{proxy}={closed_address()}")
+        words = (
+            "diagnose",
+            "G",
+            "--for",
+            "0s",
+            "-n",
+            address,
+            "--proxy",
+            proxy,
+            "--map-address",
+            f"{proxy}={closed_address()}",
+        )
         assert call(capsys, *words).code != 2
 
 

@@ -65,10 +65,10 @@ def test_one_broker_name_in_two_clusters_is_named_by_every_command_and_not_chang
         for words in (
             ("cluster", "list"), ("topic", "list"), ("topic", "status", "T"), ("topic", "route", "T"),
             ("broker", "show", "broker-a"), ("group", "list"), ("group", "describe", "G"), ("offset", "show", "G"),
-            ("offset", "export", "G"), ("message", "find", "T", "--since", "1h"), ("diagnose", "G"),
-            ("watch", "G", "--rounds", "1", "--rate", "100"), ("top", "--rounds", "1", "-o", "plain"),
-            ("consume", "run", "G2", "T", "--print", "--for", "1s", "--yes"),
-            ("clean-expired", "G", "--for", "1s"),
+            ("offset", "export", "G"), ("message", "find", "T", "--since", "1h"), ("diagnose", "G", "--for", "0s"),
+            ("watch", "G", "--rounds", "1", "--rate", "100"), ("top", "--rounds", "1", "--rate", "100", "-o", "plain"),
+            ("consume", "run", "G2", "T", "--print", "--for", "1ms", "--yes"),
+            ("clean-expired", "G", "--for", "1ms"),
             (*_RESET, "--dry-run"),
         ):  # fmt: skip
             result = call(capsys, *words)

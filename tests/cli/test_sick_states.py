@@ -155,7 +155,8 @@ def test_every_command_names_the_broker_and_none_exits_0(
 
 
 @pytest.mark.parametrize(
-    "words", ["offset show G", "group describe G", "diagnose G", "topic status T", "topic route T", "offset export G"]
+    "words",
+    ["offset show G", "group describe G", "diagnose G --for 0s", "topic status T", "topic route T", "offset export G"],
 )
 def test_a_broker_that_only_a_route_names_is_named_by_all_that_ask_for_the_route(
     words: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch

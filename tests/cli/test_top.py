@@ -14,7 +14,7 @@ from tests.terminal import on_terminal
 from .calls import Result, call, closed_address
 
 Captured = pytest.CaptureFixture[str]
-_QUICK = ("--every", "1s", "--window", "40s", "--rate", "1000")
+_QUICK = ("--every", "100ms", "--window", "40s", "--rate", "1000")
 
 
 def _lines(capsys: Captured, shop: ThreadedSandbox, *words: str) -> Result:
@@ -82,7 +82,8 @@ def test_ctrl_c_and_sigterm_leave_the_terminal_as_it_was(
 
 
 def test_the_screen_ends_after_rounds(shop: ThreadedSandbox) -> None:
-    with on_terminal("-n", shop.addr, "top", *_QUICK, "--rounds", "2") as terminal:
+    # The screen has until the second round to show the first one.
+    with on_terminal("-n", shop.addr, "top", *_QUICK, "--every", "1s", "--rounds", "2") as terminal:
         assert terminal.end() == 0
         assert "shipping" in terminal.written
         assert terminal.is_as_before

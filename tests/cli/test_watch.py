@@ -30,7 +30,7 @@ from .calls import Result, call, closed_address
 
 Captured = pytest.CaptureFixture[str]
 # Fast enough for a test; the rate of a real watch is tested in tests/observe and tests/watch.
-_QUICK = ("--every", "1s", "--window", "40s", "--rate", "1000")
+_QUICK = ("--every", "100ms", "--window", "40s", "--rate", "1000")
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_metrics_are_served_while_it_runs(watch: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr("rmqctl.watch.metrics.Exporter", AnyPort)
     thread = threading.Thread(target=scrape)
     thread.start()
-    assert watch("--metrics", "127.0.0.1:9464", "--rounds", "100").code == 0
+    assert watch("--metrics", "127.0.0.1:9464", "--rounds", "100000").code == 0
     thread.join()
     assert 'consumer_group="shipping"' in found[-1]
 
@@ -192,7 +192,7 @@ def test_a_broker_that_does_not_answer_is_named(capsys: Captured) -> None:
     [
         (("nope",), 5, "Group nope does not exist."),
         (("nope*",), 0, "No group matches nope* yet."),
-        (("--window", "10s"), 2, "--window must be at least 31s"),
+        (("--every", "1s", "--window", "10s"), 2, "--window must be at least 31s"),
         (("--notify-at", "OK"), 2, "Invalid health 'OK'"),
         (("--notify", "pager:x"), 2, "Unknown notifier 'pager'"),
         (("--metrics", "9464"), 2, "Invalid address '9464'"),

@@ -127,7 +127,8 @@ def test_a_drain_of_any_length_keeps_its_queues() -> None:
         seen.hold("a")
         consumer = await cluster.started(seen, worker_count=1)
         draining = asyncio.ensure_future(consumer.drain(1000))
-        await cluster.passes(600, step_s=1)
+        # Longer than the two minutes after which a silent member or queue is given up.
+        await cluster.passes(200, step_s=1)
         assert seen.bodies == ["a"]
         seen.let_go()
         await cluster.passes(1)

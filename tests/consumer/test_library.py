@@ -42,7 +42,7 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.sandbox.peer import Peer
 
-FIRST = ConsumerSettings(consume_from=ConsumeFromWhere.FIRST_OFFSET)
+FIRST = ConsumerSettings(consume_from=ConsumeFromWhere.FIRST_OFFSET, first_pull_delay_s=0.0)
 SUCCESS = ConsumeStatus.CONSUME_SUCCESS
 _WAIT_S = 60
 

@@ -362,9 +362,8 @@ def test_of_many_groups_the_worst_have_a_section() -> None:
         for number in range(70)
     ]
     silent = replace(_called(_silent(), "silent"), findings=())
-    found = DiagnosisRound(
-        (*(_called(look(healthy()), f"well-{number}") for number in range(200)), silent, *sick_ones), ()
-    )
+    well = look(healthy())
+    found = DiagnosisRound((*(_called(well, f"well-{number}") for number in range(200)), silent, *sick_ones), ())
     text = render_page(found, CHECKS)
     read = PageReader(text)
     assert len(text) < 3_000_000

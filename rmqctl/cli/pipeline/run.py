@@ -103,7 +103,7 @@ def command(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing data.")] = False,
     run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Id of the snapshot; an existing one is kept.")
+        str | None, typer.Option("--run-id", metavar="ID", help="Id of the snapshot; a complete one is kept.")
     ] = None,
     recording: Annotated[
         list[str] | None, typer.Option("--recording", metavar="FILE", help="Add recorded samples. Repeatable.")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -34,6 +35,9 @@ _ATTEMPTS = 100
 _MOST_PAUSE_S = 0.5
 _FIRST_PAUSE_S = 0.02
 _PARTITIONS = ["dt"]
+# Each writer lists the log's files. Delta keeps those of 30 days, which is tens of thousands with a snapshot every few
+# minutes. They are needed only to read a version of that age, and by a job that has run since.
+_PROPERTIES = {"delta.logRetentionDuration": "interval 1 days"}
 _LOG = "_delta_log"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Documents of a store's answer, and lists of all that would be possible.
@@ -182,6 +186,8 @@ class Table:
                 return 0, 0
             number = table.version()  # the commit moves the table on
             with explained("compact", self.root):
+                if not _PROPERTIES.keys() <= table.metadata().configuration.keys():
+                    table.alter.set_table_properties(_PROPERTIES)  # the table is of an earlier version of rmqctl
                 done = table.optimize.compact([("dt", "<", before_day)], writer_properties=_writing())
                 _sync(self.root, number)
             return done["numFilesRemoved"], done["numFilesAdded"]
@@ -256,7 +262,10 @@ class Table:
         with explained("write", self.root):
             if table is None:
                 try:
-                    write_deltalake(self.root, wanted.rows, mode="error", partition_by=_PARTITIONS, **given)
+                    write_deltalake(
+                        self.root, wanted.rows, mode="error", partition_by=_PARTITIONS, configuration=_PROPERTIES,
+                        **given,
+                    )  # fmt: skip
                 except DeltaError as error:
                     if DeltaTable.is_deltatable(self.root):
                         raise CommitFailedError("Another process made the table first.") from error
@@ -353,7 +362,7 @@ def _sync(root: str, before: int) -> None:
     if "://" in root:
         return
     log = Path(root, _LOG)
-    commits = [path for path in log.glob("*.json") if path.stem.isdigit() and int(path.stem) > before]
+    commits = list(takewhile(Path.exists, (log / f"{number:020}.json" for number in count(before + 1))))
     added = [Path(root, path) for commit in commits for path in _added(commit)]
     folders = {path.parent for path in added} | {log, Path(root)}
     for path in (*added, *commits, *folders):

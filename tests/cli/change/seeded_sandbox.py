@@ -103,13 +103,13 @@ def document(result: Result) -> dict[str, Any]:
     return found
 
 
-def program(*argv: str, namesrv: str, **settings: Any) -> subprocess.Popen[str]:
+def program(*argv: str, namesrv: str, module: str = "rmqctl", **settings: Any) -> subprocess.Popen[str]:
     """Start the program as a process of its own, with this test's state folder, and with patience."""
     if "--timeout" not in argv:
         argv = (*argv, "--timeout", "60s")
     environment = {**os.environ, "NAMESRV_ADDR": namesrv, "PYTHONPATH": str(Path(__file__).parents[3])}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
-    return subprocess.Popen([sys.executable, "-m", "rmqctl", *argv], env=environment, text=True, **pipes)
+    return subprocess.Popen([sys.executable, "-m", module, *argv], env=environment, text=True, **pipes)
 
 
 UPDATE, RESET = RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET

@@ -169,12 +169,14 @@ def test_tables_fit_a_terminal(command: str, width: int) -> None:
 
 @every_command
 def test_the_whole_way_from_the_command_line(command: str, capsys: Captured) -> None:
+    # Two readings, the second one soon.
+    soon = ("--for", "100ms") if command == "diagnose" else ()
     with served(healthy()) as name_server:
-        shown = call(capsys, *command.split(), "G", "-n", name_server, "-o", "json")
+        shown = call(capsys, *command.split(), "G", *soon, "-n", name_server, "-o", "json")
         assert shown.code == 0
-        narrowed = call(capsys, *command.split(), "G", "-n", name_server, "-o", "plain", "--no-headers", "-q")
+        narrowed = call(capsys, *command.split(), "G", *soon, "-n", name_server, "-o", "plain", "--no-headers", "-q")
         assert (narrowed.code, narrowed.err) == (0, "")
-        missing = call(capsys, *command.split(), "H", "-n", name_server, "-o", "json")
+        missing = call(capsys, *command.split(), "H", *soon, "-n", name_server, "-o", "json")
         assert (missing.code, missing.error["hint"]) == (5, None)
 
 

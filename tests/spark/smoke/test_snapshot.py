@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import Row, SparkSession
 
+from rmqctl.admin.offsets.fleet import FleetProgress
 from rmqctl.admin.offsets.group import fetch_matching_progress
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
+from rmqctl.errors import UnreachableError
+from rmqctl.model.failure import Failure
 from rmqctl.net.clock import SystemClock
+from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
@@ -108,6 +113,30 @@ def test_a_snapshot_has_what_was_stored(
     again = JOB.run(spark, JobOptions(now_ms=_AT_MS, access=nobody, cluster_label=options.label(), **chosen))
     assert (again.facts["isThere"], again.written) == (True, ())
     assert _taken(spark, tmp_path) == taken
+
+
+def test_a_run_that_lacks_answers_gives_way_to_one_that_has_them(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    topic, group = "SmokeSnapAgain", "SmokeSnapAgainGroup"
+    create_topic(sandbox, topic, queue_count=1)
+    leave(sandbox, group, topic, {"broker-a:0": 0})
+    access = Access(name_servers=sandbox.addr, timeout_s=60)
+    silent = Failure("broker-b", "offsets", UnreachableError("broker-b", "it is silent"))
+
+    def taken(failures: tuple[Failure, ...]) -> tuple[int, bool, int]:
+        """Take the run when these parts do not answer: rows written, whether it was there, failures."""
+
+        def ask(work: Any) -> FleetProgress:
+            return replace(ask_cluster(access, work), failures=failures)
+
+        options = JobOptions(now_ms=_AT_MS, access=access, ask=ask, tables=str(tmp_path), groups=(group,), run_id="one")
+        done = JOB.run(None, options)
+        return sum(each.row_count or 0 for each in done.written), bool(done.facts["isThere"]), len(done.failures)
+
+    assert taken((silent, silent)) == (2, False, 2)
+    assert taken((silent, silent)) == (0, True, 2)
+    assert taken((silent,)) == (2, False, 1)
+    assert taken(()) == (2, False, 0)
+    assert taken((silent,)) == (0, True, 0)
 
 
 # No Java, and no package of Spark: as on a machine with the extra `tables` alone.

@@ -14,9 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from rmqctl.errors import RmqctlError, UsageError
-from rmqctl.pipeline.jobs.snapshot import job as snapshot_job
+from rmqctl.pipeline.jobs.snapshot.rows import SnapshotRun
+from rmqctl.pipeline.jobs.snapshot.writing import write_run
 from rmqctl.pipeline.tables.conditions import of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.frames import require_version
@@ -37,8 +39,6 @@ def _run(label: str, run_id: str, at_ms: int = START_MS, offset: int = 5, queue_
 
 def _runs(folder: Path) -> Counter[tuple[str, str]]:
     """Return the number of rows of each run, as a reader with its own library sees them."""
-    from deltalake import DeltaTable
-
     rows = DeltaTable(str(folder / OFFSET_SNAPSHOTS)).to_pyarrow_table(columns=["cluster_label", "run_id"])
     return Counter((row["cluster_label"], row["run_id"]) for row in rows.to_pylist())
 
@@ -101,9 +101,9 @@ for each in todo:
 def snapshot(folder: Path, label: str, run_id: str, overwrite: str = "") -> bool:
     """Write a run as the job does once the cluster has answered; return whether the table had it."""
     rows = [tuple(row.values()) for row in snapshot_table(_run(label, run_id)).to_pylist()]
-    at = snapshot_job.SnapshotRun(run_id, START_MS)
+    at = SnapshotRun(run_id, START_MS)
     table = Table(str(folder), OFFSET_SNAPSHOTS)
-    return snapshot_job._write(table, rows, label, at, overwrite=overwrite == "overwrite")
+    return write_run(table, rows, label, at, overwrite=overwrite == "overwrite").was_there
 
 
 def _start(folder: Path, *todo: str) -> subprocess.Popen[str]:
@@ -149,14 +149,18 @@ def test_snapshots_at_the_same_moment_are_all_there_once(tmp_path: Path) -> None
 
 def test_past_days_are_compacted_while_another_writes_and_what_no_version_names_is_deleted(tmp_path: Path) -> None:
     table = Table(str(tmp_path), OFFSET_SNAPSHOTS)
-    for number in range(3):
+    # Earlier versions of rmqctl did not limit the age of the log.
+    write_deltalake(table.root, snapshot_table(_run("L", "r0", START_MS)), partition_by=["dt"])
+    for number in range(1, 3):
         store_rows(tmp_path, _run("L", f"r{number}", START_MS + number))
+    for number in range(3):
         store_rows(tmp_path, _run("L", f"s{number}", START_MS + _DAY_MS + number))
     before = _runs(tmp_path)
     writer = _start(tmp_path, *(f"two/{number}" for number in range(10)))
     _go([writer])
     assert table.compact("2026-11-11") == (13, 1)
     assert table.compact("2026-11-11") == (0, 0)
+    assert DeltaTable(table.root).metadata().configuration == {"delta.logRetentionDuration": "interval 1 days"}
     found = _runs(tmp_path)
     assert found == before + Counter({("two", str(number)): 4 for number in range(10)})
     assert [file.day for file in require_version(table).files] == ["2026-11-11"] * 3 + ["2026-11-10"]
@@ -248,8 +252,6 @@ def test_tables_of_earlier_versions_are_moved_once(tmp_path: Path) -> None:
     assert migrate(str(tmp_path), OFFSET_SNAPSHOTS, "100%25") == Migration(2, 8, 3)
     assert migrate(str(tmp_path), OFFSET_SNAPSHOTS, "other") is None
     assert migrate(str(tmp_path), LAG_TREND, "L") == Migration(1, 1, 0)
-    from deltalake import DeltaTable
-
     rows = DeltaTable(str(tmp_path / OFFSET_SNAPSHOTS)).to_pyarrow_table()
     assert sorted((row["run_id"], row["queue_id"], row["consumer_offset"]) for row in rows.to_pylist()) == [
         *(("r", queue, 3) for queue in range(3)), ("r", 3, 1), *(("s", queue, 2) for queue in range(4)),

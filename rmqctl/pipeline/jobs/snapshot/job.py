@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.net.clock import SystemClock
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.pipeline.jobs.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
-from rmqctl.pipeline.tables.conditions import any_of, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
@@ -41,6 +41,7 @@ from .rows import (
     sample_run,
     summary_row,
 )
+from .writing import WrittenRun, lacking_count, write_run, writer_of
 
 _LIMIT = 20
 
@@ -84,7 +85,7 @@ def run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- the
 
 def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResult:
     label, version = options.label(), table.version()
-    if options.run_id is not None and not options.overwrite and find_runs(version, label, [options.run_id]):
+    if options.run_id is not None and not options.overwrite and lacking_count(version, label, options.run_id) == 0:
         return _there_already(label, options.run_id)
     # Not the start of the command: it may have waited for Spark, or for the jobs before this one.
     begun_ms = SystemClock().now_ms()
@@ -96,9 +97,12 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
     rows = [*queues, *(gone_row(each, at, label) for each in gone)]
     is_all = is_whole(fleet) and not options.groups and not options.topics
     marks = {whole_mark(label): begun_ms} if is_all else {}
-    was_there = bool(rows) and _write(table, rows, label, at, overwrite=options.overwrite, marks=marks)
-    if was_there and options.run_id is not None and not options.overwrite:
-        return _there_already(label, at.run_id)
+    done = WrittenRun(was_there=False, is_written=False, lacking_count=0)
+    if rows:
+        lacking = len(fleet.failures)
+        done = write_run(table, rows, label, at, overwrite=options.overwrite, lacking=lacking, marks=marks)
+    if done.was_there and not done.is_written:
+        return _there_already(label, at.run_id, fleet.failures if done.lacking_count else ())
     notes = [*_gone_notes(gone), *_left_notes(fleet)]
     if not rows:
         notes.append("No group has offsets or a subscription, so nothing was written or replaced.")
@@ -112,7 +116,7 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
             "clusterLabel": label,
             "runId": at.run_id,
             "isThere": False,
-            "isReplaced": was_there and options.overwrite,
+            "isReplaced": done.was_there,
             **time_fields("firstAnswerTimestamp", min(times_ms, default=None)),
             **time_fields("lastAnswerTimestamp", max(times_ms, default=None)),
             "groupCount": len(fleet.groups),
@@ -160,39 +164,13 @@ def _left_notes(fleet: FleetProgress) -> list[str]:
     return notes
 
 
-def _there_already(label: str, run_id: str) -> JobResult:
+def _there_already(label: str, run_id: str, failures: Sequence[Failure] = ()) -> JobResult:
+    """Return the result of a run that stays as it was; with `failures`, it is incomplete, and so is the new one."""
     note = f"Run {run_id} of {label} is already in the table, so nothing was written. Replace it with --overwrite."
-    return JobResult(facts={"clusterLabel": label, "runId": run_id, "isThere": True}, notes=(note,))
-
-
-def _write(
-    table: Table,
-    rows: Sequence[tuple[Any, ...]],
-    label: str,
-    at: SnapshotRun,
-    *,
-    overwrite: bool,
-    marks: Mapping[str, int] = {},
-) -> bool:
-    """Write a run, and return whether the table had it: then it is replaced with `overwrite`, else left as it is."""
-    made = arrow_rows(rows)
-    same_run = f"{of_cluster(label)} and {any_of('run_id', [at.run_id])}"
-    was_there = False
-
-    def plan(version: TableVersion | None) -> TableChange | None:
-        nonlocal was_there
-        was_there = bool(find_runs(version, label, [at.run_id]))
-        if was_there and not overwrite:
-            return None
-        return TableChange(made, same_run if was_there else None, marks)
-
-    table.change(plan, writer=_writer(label))
-    return was_there
-
-
-def _writer(label: str) -> str:
-    """Return the name by which snapshots of one cluster exclude each other, so that none is there twice."""
-    return f"snapshot of {label}"
+    if failures:
+        note = f"Run {run_id} of {label} is already in the table, and no less complete, so nothing was written."
+    facts = {"clusterLabel": label, "runId": run_id, "isThere": True}
+    return JobResult(facts=facts, notes=(note,), failures=tuple(failures))
 
 
 def _ask(access: Access, options: JobOptions) -> FleetProgress:
@@ -221,7 +199,7 @@ def _take_recordings(table: Table, options: JobOptions) -> JobResult:
         row_count = len(rows)
         return TableChange(arrow_rows(rows)) if rows else None
 
-    table.change(plan, writer=_writer(label))
+    table.change(plan, writer=writer_of(label))
     sums = _last_sums(samples.values())
     partial_count = sum(bool(recorded.sample.failures) for recorded in samples.values())
     notes = []
