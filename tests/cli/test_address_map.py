@@ -109,18 +109,8 @@ def test_a_map_may_name_a_name_server(words: str, capsys: Captured) -> None:
 def test_a_map_may_name_a_proxy(capsys: Captured) -> None:
     proxy = closed_address()
     with served(_cluster("broker-a")) as address:
-        words = (
-            "diagnose",
-            "G",
-            "--for",
-            "0s",
-            "-n",
-            address,
-            "--proxy",
-            proxy,
-            "--map-address",
-            f"{proxy}={closed_address()}",
-        )
+        diagnose = ("diagnose", "G", "--for", "0s", "-n", address)
+        words = (*diagnose, "--proxy", proxy, "--map-address", f"{proxy}={closed_address()}")
         assert call(capsys, *words).code != 2
 
 

@@ -69,13 +69,22 @@ def test_what_is_surely_gone(
 
 def test_what_was_gone_already_is_not_found_again() -> None:
     rows = [
-        ("pay", "orders", 1, "BEHIND"), ("pay", "refunds", 1, "BEHIND"), ("pay", "refunds", 2, "TOPIC_GONE"),
-        ("ship", "parcels", 1, None), ("ship", None, 2, "GROUP_GONE"),
-        ("back", "orders", 1, "BEHIND"), ("back", None, 2, "GROUP_GONE"), ("back", "orders", 3, "BEHIND"),
+        ("pay", "orders", 1, "BEHIND", "a"), ("pay", "refunds", 1, "BEHIND", "a"),
+        ("pay", "refunds", 2, "TOPIC_GONE", "b"),
+        ("ship", "parcels", 1, None, "a"), ("ship", None, 2, "GROUP_GONE", "b"),
+        ("back", "orders", 1, "BEHIND", "a"), ("back", None, 2, "GROUP_GONE", "b"),
+        ("back", "orders", 3, "BEHIND", "c"),
     ]  # fmt: skip
     expected = {("pay", "orders"), ("back", "orders")}
-    assert _not_gone(rows) == expected
-    assert _not_gone(reversed(rows)) == expected
+    assert _not_gone(rows, "d") == expected
+    assert _not_gone(reversed(rows), "d") == expected
+
+
+def test_a_run_that_is_taken_again_finds_the_same_gone() -> None:
+    """Its rows are replaced, and earlier snapshots may be older than what is read."""
+    before = _not_gone([("pay", "refunds", 2, "TOPIC_GONE", "a"), ("ship", None, 2, "GROUP_GONE", "a")], "a")
+    assert find_gone(before, _fleet(_progress("pay", "orders")), (), ()) == [("pay", "refunds"), ("ship", None)]
+    assert find_gone(before, _fleet(_progress("pay", "refunds"), names=frozenset({"pay", "ship"})), (), ()) == []
 
 
 def test_a_snapshot_is_whole_when_each_group_was_read() -> None:

@@ -103,7 +103,7 @@ def snapshot(folder: Path, label: str, run_id: str, overwrite: str = "") -> bool
     rows = [tuple(row.values()) for row in snapshot_table(_run(label, run_id)).to_pylist()]
     at = SnapshotRun(run_id, START_MS)
     table = Table(str(folder), OFFSET_SNAPSHOTS)
-    return write_run(table, rows, label, at, overwrite=overwrite == "overwrite").was_there
+    return write_run(table, rows, label, at, overwrite=overwrite == "overwrite").lacking_before is not None
 
 
 def _start(folder: Path, *todo: str) -> subprocess.Popen[str]:

@@ -48,21 +48,24 @@ def is_whole(fleet: FleetProgress) -> bool:
     return {name for name in fleet.names if not is_system_group(name)} <= {progress.group for progress in fleet.groups}
 
 
-def seen_before(version: TableVersion | None, label: str, now_ms: int) -> set[GroupTopic]:
-    """Return the topics of groups in the last complete snapshot of a cluster and those since, without those gone."""
+def seen_before(version: TableVersion | None, label: str, now_ms: int, run_id: str) -> set[GroupTopic]:
+    """Return the topics of groups in the last complete snapshot of a cluster and those since, without those gone.
+
+    What the run itself has found gone counts as seen: when it is taken again, these rows are replaced, too.
+    """
     if version is None:
         return set()
     begun_ms = version.mark(whole_mark(label))
     where = f"{of_cluster(label)} and {since('snapshot_ts', now_ms - _LOOK_BACK_MS if begun_ms is None else begun_ms)}"
-    return _not_gone(version.rows(("consumer_group", "topic", "snapshot_ts", "lag_state"), where))
+    return _not_gone(version.rows(("consumer_group", "topic", "snapshot_ts", "lag_state", "run_id"), where), run_id)
 
 
-def _not_gone(rows: Iterable[tuple[Any, ...]]) -> set[GroupTopic]:
+def _not_gone(rows: Iterable[tuple[Any, ...]], run_id: str) -> set[GroupTopic]:
     seen: dict[GroupTopic, Any] = {}
     gone: dict[GroupTopic, Any] = {}
     states = frozenset(Gone)
-    for group, topic, at, state in rows:
-        last = gone if state in states else seen
+    for group, topic, at, state, run in rows:
+        last = gone if state in states and run != run_id else seen
         key = GroupTopic(group, topic)
         last[key] = max(at, last.get(key, at))
     return {
@@ -81,8 +84,7 @@ def find_gone(
     """
     topics_before: defaultdict[str, set[str]] = defaultdict(set)
     for group, topic in before:
-        if topic is not None:
-            topics_before[group].add(topic)
+        topics_before[group].update(() if topic is None else (topic,))
     names = matching(list(groups), topics_before) if groups else topics_before
     gone = [GroupTopic(name, None) for name in names if fleet.names is not None and name not in fleet.names]
     for progress in filter(_is_complete, fleet.groups):

@@ -41,7 +41,7 @@ from .rows import (
     sample_run,
     summary_row,
 )
-from .writing import WrittenRun, lacking_count, write_run, writer_of
+from .writing import lacking_count, write_run, writer_of
 
 _LIMIT = 20
 
@@ -90,19 +90,20 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
     # Not the start of the command: it may have waited for Spark, or for the jobs before this one.
     begun_ms = SystemClock().now_ms()
     at = SnapshotRun(options.run_id or default_run_id(begun_ms), begun_ms)
-    before = seen_before(version, label, begun_ms)
+    before = seen_before(version, label, begun_ms, at.run_id)
     fleet = _ask(access, options)
     gone = find_gone(before, fleet, options.groups, options.topics)
     queues = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet)]
     rows = [*queues, *(gone_row(each, at, label) for each in gone)]
     is_all = is_whole(fleet) and not options.groups and not options.topics
     marks = {whole_mark(label): begun_ms} if is_all else {}
-    done = WrittenRun(was_there=False, is_written=False, lacking_count=0)
+    # Only a run whose id was given is taken again.
+    lacking = 0 if options.run_id is None else len(fleet.failures)
+    done = None
     if rows:
-        lacking = len(fleet.failures)
         done = write_run(table, rows, label, at, overwrite=options.overwrite, lacking=lacking, marks=marks)
-    if done.was_there and not done.is_written:
-        return _there_already(label, at.run_id, fleet.failures if done.lacking_count else ())
+        if not done.is_written:
+            return _there_already(label, at.run_id, fleet.failures if done.lacking_before else ())
     notes = [*_gone_notes(gone), *_left_notes(fleet)]
     if not rows:
         notes.append("No group has offsets or a subscription, so nothing was written or replaced.")
@@ -116,7 +117,7 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
             "clusterLabel": label,
             "runId": at.run_id,
             "isThere": False,
-            "isReplaced": done.was_there,
+            "isReplaced": done is not None and done.lacking_before is not None,
             **time_fields("firstAnswerTimestamp", min(times_ms, default=None)),
             **time_fields("lastAnswerTimestamp", max(times_ms, default=None)),
             "groupCount": len(fleet.groups),

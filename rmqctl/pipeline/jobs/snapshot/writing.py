@@ -12,11 +12,10 @@ from .rows import SnapshotRun, arrow_rows, find_runs
 
 
 class WrittenRun(NamedTuple):
-    """Whether the table had the run, whether it was written, and how many answers the run in the table lacks."""
+    """Whether a run was written, and how many answers the one lacked that the table had before; None without one."""
 
-    was_there: bool
     is_written: bool
-    lacking_count: int
+    lacking_before: int | None
 
 
 def lacking_count(version: TableVersion | None, label: str, run_id: str) -> int | None:
@@ -40,7 +39,7 @@ def write_run(
 
     A run that the table has is replaced with `overwrite`, or when it lacks more. Otherwise it stays as it is.
     """
-    made = arrow_rows(rows)
+    made, mark = arrow_rows(rows), _mark(label, at.run_id)
     same_run = f"{of_cluster(label)} and {any_of('run_id', [at.run_id])}"
     before: int | None = None
 
@@ -49,11 +48,11 @@ def write_run(
         before = lacking_count(version, label, at.run_id)
         if before is not None and not overwrite and lacking >= before:
             return None
-        noted = {_mark(label, at.run_id): lacking} if lacking or before else {}
+        noted = {mark: lacking} if lacking or before else {}
         return TableChange(made, None if before is None else same_run, {**marks, **noted})
 
     is_written = table.change(plan, writer=writer_of(label))
-    return WrittenRun(before is not None, is_written, lacking if is_written else before or 0)
+    return WrittenRun(is_written, before)
 
 
 def writer_of(label: str) -> str:
