@@ -10,7 +10,6 @@ import pytest
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions
-from rmqctl.pipeline.jobs.lag.facts import TaskDivision, share_out
 from rmqctl.pipeline.jobs.lag.groups import skew
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.lag.series import group_series
@@ -95,31 +94,10 @@ def test_a_span_begins_with_its_first_sample() -> None:
     assert _span().begun_with(0, HOUR_MS).since_ms == DAWN_MS - 14 * HOUR_MS
 
 
-@pytest.mark.parametrize(
-    ("row_count", "hour_count", "core_count", "wanted"),
-    [
-        # An hour each; of few and large hours, parts.
-        (5_000_000, 9, 4, TaskDivision(HOUR_MS, 9, 1)),
-        (5_000_000, 2, 4, TaskDivision(HOUR_MS, 2, 3)),
-        (50_000_000, 2, 4, TaskDivision(HOUR_MS, 2, 25)),
-        (5_000_000, 2, 16, TaskDivision(HOUR_MS, 2, 8)),
-        (800_000, 1, 4, TaskDivision(HOUR_MS, 1, 4)),
-        # Of many and small ones, several in one task.
-        (3_000_000, 10_000, 4, TaskDivision(667 * HOUR_MS, 15, 1)),
-        (100, 25, 4, TaskDivision(25 * HOUR_MS, 1, 1)),
-        (0, 1, 4, TaskDivision(HOUR_MS, 1, 1)),
-    ],
-)
-def test_tasks_are_neither_too_large_nor_too_many(
-    row_count: int, hour_count: int, core_count: int, wanted: TaskDivision
-) -> None:
-    assert share_out(row_count, HOUR_MS, hour_count, core_count) == wanted
-
-
-def test_mistakes_are_told_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_found_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert JOB.check is not None
     page = _options(html=str(tmp_path / "new.html"))
-    monkeypatch.setattr("rmqctl.pipeline.session.find_spec", lambda _: None)
+    monkeypatch.setattr("rmqctl.pipeline.session.find_spec", lambda name: None if name == "matplotlib" else name)
     with pytest.raises(UsageError, match=r"Matplotlib is not installed\."):
         JOB.check(page)
     monkeypatch.setattr("rmqctl.pipeline.session.find_spec", lambda name: name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rmqctl.pipeline.tables.delta import Table, TableChange
 from rmqctl.pipeline.tables.frames import read_files, require_version
-from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema
+from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, arrow_schema, columns_of
 from rmqctl.rules.health import Observation
 from rmqctl.text.times import iso_time
 
@@ -53,6 +54,12 @@ def store_rows(folder: Path, samples: Iterable[Sample]) -> None:
     """Add rows to the table of snapshots, in one file per day."""
     rows = snapshot_table(list(samples))
     Table(str(folder), OFFSET_SNAPSHOTS).change(lambda _version: TableChange(rows))
+
+
+def stored_rows(folder: Path, name: str) -> list[SimpleNamespace]:
+    """Return all rows of a table, without Spark."""
+    version = require_version(Table(str(folder), name))
+    return [SimpleNamespace(**row) for row in version.arrow(list(columns_of(name))).to_pylist()]
 
 
 def rows_of(spark: SparkSession, folder: Path, name: str) -> DataFrame:

@@ -61,10 +61,10 @@ Jobs and their options (--limit applies to all):
                 last snapshot --tables --cluster-label --group --topic --since
                 --until --strategy --change
 
-Jobs run in the given order. snapshot and slo need neither Java nor Spark (pip install '.[tables]'). For other jobs, or
-with --master, --remote or --conf, Spark is started once, by default locally on all cores. It requires Java 17 and
-PySpark (pip install '.[spark]'). Running a job a second time with the same input changes nothing. Spark's log is
-written to a file, whose name is shown if something fails; --debug shows the log itself."""
+Jobs run in the given order. snapshot, lag and slo need neither Java nor Spark (pip install '.[tables]'). For other
+jobs, or with --master, --remote or --conf, Spark is started once, by default locally on all cores. It requires Java
+17 and PySpark (pip install '.[spark]'). Running a job a second time with the same input changes nothing. Spark's log
+is written to a file, whose name is shown if something fails; --debug shows the log itself."""
 
 # The options by the fields of JobOptions that they set.
 _FLAGS = {

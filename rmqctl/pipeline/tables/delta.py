@@ -118,24 +118,23 @@ class TableVersion:
 
         schema = arrow_schema(self.name, columns)
         with explained("read", self.root):
-            known = {field.name for field in self._table.schema().fields}
-            reader = self._table.scan([name for name in columns if name in known], where)
-            for batch in pa.RecordBatchReader.from_stream(reader):
-                yield pa.record_batch(
-                    [
-                        batch.column(field.name).cast(field.type)
-                        if field.name in known
-                        else pa.nulls(batch.num_rows, field.type)
-                        for field in schema
-                    ],
-                    schema,
-                )
+            for batch in self._scan(columns, where):
+                yield pa.record_batch(_in_schema(batch, schema), schema)
 
     def arrow(self, columns: Sequence[str], where: str | None = None) -> Any:
         """Return the rows of batches() as one Arrow table."""
         import pyarrow as pa
 
-        return pa.Table.from_batches(self.batches(columns, where), arrow_schema(self.name, columns))
+        schema = arrow_schema(self.name, columns)
+        with explained("read", self.root):
+            rows = self._scan(columns, where).read_all()
+            return pa.table(_in_schema(rows, schema), schema).combine_chunks()
+
+    def _scan(self, columns: Sequence[str], where: str | None) -> Any:
+        import pyarrow as pa
+
+        known = {field.name for field in self._table.schema().fields}
+        return pa.RecordBatchReader.from_stream(self._table.scan([name for name in columns if name in known], where))
 
     def values(self, column: str, where: str | None = None) -> set[Any]:
         """Return the distinct values of a column in the rows that satisfy an SQL condition."""
@@ -341,6 +340,17 @@ def _error(verb: str, root: str, error: Exception) -> RmqctlError:
 def _is_absent(said: str) -> bool:
     """Return whether an error says that nothing is there. Delta has one type for that and for what it cannot read."""
     return "No files in log segment" in said or "kind: NotFound" in said
+
+
+def _in_schema(rows: Any, schema: Any) -> list[Any]:
+    """Return the columns of a schema, in its types; null for one that the rows do not have."""
+    import pyarrow as pa
+
+    names = set(rows.schema.names)
+    return [
+        rows.column(field.name).cast(field.type) if field.name in names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
 
 
 def _epoch_ms(at: datetime | None) -> int | None:

@@ -7,77 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from rmqctl.client.access import Access
 from rmqctl.net.clock import SystemClock
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.fleet_whatif.job import JOB as FLEET_WHATIF
 from rmqctl.pipeline.jobs.lag.job import JOB
-from rmqctl.pipeline.jobs.lag.series import snapshot_sums
+from rmqctl.pipeline.jobs.lag.sums import snapshot_sums
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS
-from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
+from rmqctl.rules.health import Observation
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
-from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, rows_of, snapshot_row, snapshot_table, store_rows
+from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, snapshot_row, snapshot_table, store_rows, stored_rows
 from tests.spark.smoke.smoke_data import create_topic, delete_before, delete_group, leave, put
 
 _Pairs = Sequence[tuple[int | None, int | None]]
-_UNMOVED = ((10, 20), (10, 20), (10, 30))
-# Offset and maximum minute by minute, what is the same in all samples; lag at first, last, most; verdict and cause.
-_QUEUES: dict[str, tuple[_Pairs, dict[str, Any], tuple[int | None, ...], Health, Cause]] = {
-    "caught-up": (((10, 10), (10, 20), (10, 30)), {}, (0, 20, 20), Health.OK, Cause.CAUGHT_UP),
-    "lag-falls": (((8, 20), (12, 24), (18, 28)), {}, (12, 10, 12), Health.OK, Cause.LAG_FALLS),
-    "lag-stays": (((12, 24), (13, 25), (14, 26), (15, 27)), {}, (12, 12, 12), Health.OK, Cause.LAG_STEADY),
-    "lag-grows": (((8, 20), (9, 25), (10, 30)), {}, (12, 20, 20), Health.WARN, Cause.LAG_GROWS),
-    "stall": (_UNMOVED, {"is_held": True}, (10, 20, 20), Health.STALL, Cause.STANDS_STILL),
-    "stop": (_UNMOVED, {"is_held": False}, (10, 20, 20), Health.STOP, Cause.NOBODY_COMMITS),
-    "rewind": (((20, 30), (10, 40), (19, 50)), {}, (10, 31, 31), Health.REWIND, Cause.WENT_BACK),
-    "too-few": (_UNMOVED[:2], {}, (10, 10, 10), Health.UNKNOWN, Cause.TOO_FEW_SAMPLES),
-    "none-stored": (
-        ((None, 9),) * 3, {"is_none_stored": True}, (None, None, None), Health.UNKNOWN, Cause.NONE_STORED,
-    ),
-    "not-read": (((None, 9),) * 3, {}, (None, None, None), Health.UNKNOWN, Cause.OFFSET_UNKNOWN),
-}  # fmt: skip
 
 
-def _trend(spark: SparkSession, folder: Path) -> dict[str, Row]:
-    rows = rows_of(spark, folder, LAG_TREND).collect()
-    found = {f"{row.consumer_group} {row.broker_name}:{row.queue_id}": row for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
-def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_path: Path) -> None:
-    looks = {
-        # All end at one time, so that none of them was silent lately.
-        name: [
-            Observation(START_MS + (4 - len(pairs) + at) * MINUTE_MS, *pair, **every) for at, pair in enumerate(pairs)
-        ]
-        for name, (pairs, every, *_) in _QUEUES.items()
-    }
-    store_rows(tmp_path, [snapshot_row(name, look) for name, queue in looks.items() for look in queue])
-    outcome = JOB.run(spark, JobOptions(now_ms=START_MS + 5 * HOUR_MS, tables=str(tmp_path), limit=100))
-
-    trend = _trend(spark, tmp_path)
-    assert trend.keys() == {f"{name} broker-a:0" for name in _QUEUES}
-    shown = {row["group"]: row for row in outcome.rows}
-    assert shown.keys() == _QUEUES.keys()
-    for name, (_, _, lags, health, cause) in _QUEUES.items():
-        row, line, queue = trend[f"{name} broker-a:0"], shown[name], looks[name]
-        assert (row.lag_first, row.lag_last, row.lag_max) == lags, name
-        assert (line["lagAtStart"], line["lag"]) == lags[:2], name
-        verdict = judge(facts_of(queue, until_ms=START_MS + 3 * MINUTE_MS + 1))
-        assert (verdict.health, verdict.cause) == (health, cause), name
-        assert (row.status, row.cause) == (line["health"], line["cause"]) == (health, cause), name
-        rates = (row.slope_msgs_per_s, row.produce_rate, row.consume_rate, row.eta_s)
-        for found, wanted in zip(rates, structs.astuple(compute_trend(queue)), strict=True):
-            assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-9)), name
-        assert (row.sample_count, row.window_s, row.dt) == (len(queue), 600, "2026-11-10"), name
-
-
-def test_each_snapshot_of_a_group_is_summed_up(spark: SparkSession) -> None:
+def test_each_snapshot_of_a_group_is_summed_up() -> None:
     queues: list[tuple[_Pairs, tuple[str | None, ...]]] = [
         # Set back once.
         (((5, 9), (8, 9), (3, 9), (9, 9)), ("a", None, "b", "b")),
@@ -95,7 +43,7 @@ def test_each_snapshot_of_a_group_is_summed_up(spark: SparkSession) -> None:
     rows.append({**rows[-1], "queue_id": 3, "is_subscribed": False})
     # Rows that are there twice, one with a reset and a change of owners, and a row of another group.
     rows += [rows[0], rows[2], {**rows[0], "consumer_group": "H"}]
-    sums = snapshot_sums(spark.createDataFrame(snapshot_table(rows)))
+    sums = snapshot_sums(snapshot_table(rows))
     found = [tuple(row.values()) for row in sums if row["consumer_group"] == "G"]
     assert found == [
         ("L", "c1", "G", "r0", START_MS, 5, 0, 0),
@@ -107,7 +55,7 @@ def test_each_snapshot_of_a_group_is_summed_up(spark: SparkSession) -> None:
 
 
 def test_snapshots_of_a_cluster_come_to_verdicts(
-    spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: ThreadedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One group stands still, the other follows, each on two brokers."""
     topic, places = "SmokeLag", ("broker-a:0", "broker-b:0")
@@ -121,14 +69,14 @@ def test_snapshots_of_a_cluster_come_to_verdicts(
         now_ms, groups = START_MS + number * MINUTE_MS, ("SmokeLagStill", "SmokeLagFollows")
         monkeypatch.setattr(SystemClock, "now_ms", lambda _, now_ms=now_ms: now_ms)
         options = JobOptions(now_ms=now_ms, access=access, tables=str(tmp_path), groups=groups, topics=(topic,))
-        SNAPSHOT.run(spark, options)
+        SNAPSHOT.run(None, options)
     page = tmp_path / "page.html"
-    outcome = JOB.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path), html=str(page)))
+    outcome = JOB.run(None, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path), html=str(page)))
 
     html = page.read_text()
     assert [html.count(f"Lag of {name} at each snapshot") for name in ("SmokeLagStill", "SmokeLagFollows")] == [1, 1]
     assert "From 5 to 25, maximum 25 at " in html
-    trend = _trend(spark, tmp_path)
+    trend = {f"{row.consumer_group} {row.broker_name}:{row.queue_id}": row for row in stored_rows(tmp_path, LAG_TREND)}
     assert {
         queue: (row.topic, row.lag_first, row.lag_last, row.lag_max, row.offset_last, row.status)
         for queue, row in trend.items()
@@ -161,7 +109,7 @@ def test_what_consumes_nothing_is_told_from_a_lag_of_0(
     def take(number: int) -> list[dict[str, Any]]:
         at_ms = START_MS + number * MINUTE_MS
         monkeypatch.setattr(SystemClock, "now_ms", lambda _: at_ms)
-        outcome = SNAPSHOT.run(spark, JobOptions(now_ms=at_ms, tables=str(tmp_path), **options))
+        outcome = SNAPSHOT.run(None, JobOptions(now_ms=at_ms, tables=str(tmp_path), **options))
         return [dict(row) for row in outcome.rows if row["state"] == "GONE"]
 
     assert take(0) == []
@@ -176,17 +124,17 @@ def test_what_consumes_nothing_is_told_from_a_lag_of_0(
     assert take(2) == []
     assert take(3) == []
 
-    rows = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS).where(f"snapshot_ts >= timestamp_millis({START_MS + MINUTE_MS})")
     assert {
         (row.consumer_group, row.lag_messages, row.lag_state, row.is_configured)
-        for row in rows.where("broker_name is null or broker_name = 'broker-a'").collect()
+        for row in stored_rows(tmp_path, OFFSET_SNAPSHOTS)
+        if row.snapshot_ts.timestamp() * 1000 >= START_MS + MINUTE_MS and row.broker_name in (None, "broker-a")
     } == {
         ("SmokeGoneRead", 0, "CAUGHT_UP", True),
         ("SmokeGoneExpired", 0, "EXPIRED", True),
         ("SmokeGoneKept", 0, "EXPIRED", False),
         ("SmokeGoneDeleted", None, "GROUP_GONE", None),
     }
-    outcome = JOB.run(spark, JobOptions(now_ms=START_MS, tables=str(tmp_path), window="10m"))
+    outcome = JOB.run(None, JobOptions(now_ms=START_MS, tables=str(tmp_path), window="10m"))
     assert {(row["group"], row["health"], row["cause"], row["lag"], row["lost"]) for row in outcome.rows} == {
         ("SmokeGoneRead", "OK", "CAUGHT_UP", 0, 0),
         ("SmokeGoneExpired", "STOP", "NOBODY_COMMITS", 0, 3),
@@ -194,12 +142,12 @@ def test_what_consumes_nothing_is_told_from_a_lag_of_0(
         ("SmokeGoneDeleted", "GONE", "GROUP_GONE", None, 0),
     }
     assert outcome.shows == {"lost"}
-    assert {row.status for row in _trend(spark, tmp_path).values() if row.consumer_group == "SmokeGoneKept"} == {"GONE"}
+    assert {row.status for row in stored_rows(tmp_path, LAG_TREND) if row.consumer_group == "SmokeGoneKept"} == {"GONE"}
     tried = FLEET_WHATIF.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path), strategies=("circle",)))
     assert tried.facts["groupCount"] == 2
 
 
-def test_topics_that_a_group_has_left_are_not_part_of_its_lag(spark: SparkSession, tmp_path: Path) -> None:
+def test_topics_that_a_group_has_left_are_not_part_of_its_lag(tmp_path: Path) -> None:
     left = {"topic": "Old", "is_subscribed": False}
     samples = [
         snapshot_row(group, Observation(START_MS + at * MINUTE_MS, offset, 10 + at, is_held=offset > 5), **other)
@@ -218,7 +166,7 @@ def test_topics_that_a_group_has_left_are_not_part_of_its_lag(spark: SparkSessio
         ),
     ]
     store_rows(tmp_path, samples)
-    outcome = JOB.run(spark, JobOptions(now_ms=START_MS, tables=str(tmp_path), window="10m"))
+    outcome = JOB.run(None, JobOptions(now_ms=START_MS, tables=str(tmp_path), window="10m"))
     found = {row["group"]: row for row in outcome.rows}
     assert {
         name: (row["health"], row["lag"], row["queueCount"], row["leftTopics"], row["goneTopics"])

@@ -176,9 +176,12 @@ def test_alone_it_needs_no_spark(spark: SparkSession, sandbox: ThreadedSandbox, 
     judged = run("pipeline", "run", "slo", "--tables", str(tmp_path), "--max-lag", f"{group}=1", "-o", "json")
     assert (judged.returncode, judged.stderr) == (0, "")
     assert [(row["group"], row["lagMax"]) for row in json.loads(judged.stdout)["items"]] == [(group, 2)]
+    done = run("pipeline", "run", "lag", "--tables", str(tmp_path), "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [(row["group"], row["lag"]) for row in json.loads(done.stdout)["items"]] == [(group, 2)]
     rows = rows_of(spark, tmp_path, OFFSET_SNAPSHOTS).where("topic = 'SmokeSnapAlone' and broker_name = 'broker-a'")
     assert [(row.consumer_offset, row.max_offset, row.lag_messages) for row in rows.collect()] == [(1, 3, 2)] * 2
     # Together with a job that needs Spark, and where a master is named, it is missing.
-    for words in (("lag",), ("--master", "local[1]")):
+    for words in (("fleet-whatif", "--strategy", "circle"), ("--master", "local[1]")):
         done = run(*take, *words)
         assert (done.returncode, "PySpark is not installed" in done.stderr) == (2, True), done.stderr

@@ -19,6 +19,8 @@ from .standing import UNCONSUMED, Standing
 # A row of queue_windows.MADE.
 Row = Mapping[str, Any]
 _LEFT, _GONE = (UNCONSUMED[standing][0] for standing in (Standing.LEFT, Standing.GONE))
+# Of a group that is not in the last window, these are unknown.
+_COUNTS = {"queueCount", "lagAtLeast", "lost", "unknownCount", "stuckCount", "ownerChangeCount", "clientCount"}
 # All words for the health of a group, worst first: the last two are of groups that consume nothing.
 WORDS = (*map(str, WORST_FIRST), _LEFT, _GONE)
 
@@ -37,13 +39,25 @@ class GoneTopic(NamedTuple):
     at_ms: int
 
 
-def group_rows(queues: Iterable[Row], gone: Sequence[GoneTopic] = ()) -> list[dict[str, Any]]:
-    """Return one row per group, worst first, from one row per queue in one window, and from what is gone.
+class UnseenGroup(NamedTuple):
+    """A group without a row in the last window; `last_ms` is the time of its last row."""
 
-    A topic that the group does not consume any more is not part of its numbers. Numbers of messages are null when that
-    of one queue is unknown; `lagAtLeast` is the sum of the known ones. `etaS` is the longest of the queues in seconds,
-    null when one does not catch up. A skew is the maximum divided by the mean; 1 is even. Members are the clients that
-    hold a queue in the last sample; snapshots do not record others.
+    label: str
+    cluster: str | None
+    group: str
+    last_ms: int
+
+
+def group_rows(
+    queues: Iterable[Row], gone: Sequence[GoneTopic] = (), unseen: Sequence[UnseenGroup] = ()
+) -> list[dict[str, Any]]:
+    """Return one row per group, worst first, from one row per queue in one window, and from what it lacks.
+
+    A topic that the group does not consume any more is not part of its numbers. Numbers of messages are null when
+    that of one queue is unknown, and all numbers of an unseen group; `lagAtLeast` is the sum of the known ones.
+    `etaS` is the longest of the queues in seconds, null when one does not catch up. A skew is the maximum divided
+    by the mean; 1 is even. Members are the clients that hold a queue in the last sample; snapshots do not record
+    others.
     """
     is_gone = {(each.label, each.group, each.topic) for each in gone}
     of_group: defaultdict[tuple[str, str | None, str], list[Row]] = defaultdict(list)
@@ -56,13 +70,21 @@ def group_rows(queues: Iterable[Row], gone: Sequence[GoneTopic] = ()) -> list[di
         for names, found in of_group.items()
     ]
     rows += [_gone_row(each) for each in gone if each.topic is None]
+    rows += [_unseen_row(each) for each in unseen]
     return sorted(rows, key=_rank)
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the sort key: health, then stuck queues, then lag."""
     health = WORDS.index(row["health"])
-    return health, -row["stuckCount"], -row["lagAtLeast"], row["group"], row["clusterLabel"], row["cluster"] or ""
+    return (
+        health,
+        -(row["stuckCount"] or 0),
+        -row["lagAtLeast"],
+        row["group"],
+        row["clusterLabel"],
+        row["cluster"] or "",
+    )
 
 
 def _with_clusters(queues: Iterable[Row]) -> list[Row]:
@@ -91,14 +113,20 @@ def _gone_row(gone: GoneTopic) -> dict[str, Any]:
     return _unjudged_row(gone.label, gone.cluster, gone.group, verdict)
 
 
+def _unseen_row(unseen: UnseenGroup) -> dict[str, Any]:
+    reason = f"no snapshot has it since {iso_time(unseen.last_ms)}"
+    verdict = (str(Health.UNKNOWN), str(Cause.NO_SAMPLES), reason)
+    row = _unjudged_row(unseen.label, unseen.cluster, unseen.group, verdict)
+    return {**row, **dict.fromkeys(_COUNTS - {"lagAtLeast"})}
+
+
 def _unjudged_row(label: str, cluster: str | None, group: str, verdict: tuple[str, str, str]) -> dict[str, Any]:
-    """Return the row of a group that consumes nothing: it has no lag, which is not the same as a lag of 0."""
+    """Return the row of a group without queues to judge: it has no lag, which is not the same as a lag of 0."""
     health, cause, reason = verdict
     unknown = (
         "lag", "lagAtStart", "slopeMsgsPerS", "produceMsgsPerS", "consumeMsgsPerS", "etaS", "etaMs", "worstQueue",
         "lagSkew", "memberLagSkew", "memberConsumeSkew",
     )  # fmt: skip
-    counts = ("queueCount", "lagAtLeast", "lost", "unknownCount", "stuckCount", "ownerChangeCount", "clientCount")
     lists = ("stuckQueues", "topics", "members", "leftTopics", "goneTopics")
     return {
         "clusterLabel": label,
@@ -109,7 +137,7 @@ def _unjudged_row(label: str, cluster: str | None, group: str, verdict: tuple[st
         "reason": reason,
         "counts": {str(each): 0 for each in WORST_FIRST},
         **dict.fromkeys(unknown),
-        **dict.fromkeys(counts, 0),
+        **dict.fromkeys(_COUNTS, 0),
         **{name: [] for name in lists},
     }
 

@@ -1,6 +1,6 @@
 """Samples of many queues as columns of numbers: in order, one per moment, of one log.
 
-Does what rules/health/observation.py does for one queue, for all queues of a Spark task together.
+Does what rules/health/observation.py does for one queue, for many queues together.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from .standing import Standing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,12 +26,6 @@ NAMES = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "
 BETWEEN_NAMES = "\0"
 _NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms", "standing")
 _FLAGS = ("is_held", "is_none_stored")
-# The input columns of samples, and their types for Spark. `names` are NAMES joined, with null as an empty string.
-# `standing` is a number of Standing (standing.py).
-TAKEN = (
-    "names string, queue_id int, at_ms bigint, consumer_offset bigint, max_offset bigint, min_offset bigint,"
-    " lag_messages bigint, last_ms bigint, is_held boolean, is_none_stored boolean, standing int"
-)
 _NONE = np.iinfo(np.int64).min
 
 
@@ -167,15 +164,42 @@ def at_rows(values: Ints, rows: Ints) -> NumberColumn:
     return known_where(values[np.where(known, rows, 0)], known)
 
 
-def encode(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with its names as dictionary indices, which need less memory."""
-    place = batch.schema.get_field_index("names")
-    return batch.set_column(place, "names", batch.column(place).dictionary_encode())
+def taken_of(rows: pa.Table) -> pa.Table:
+    """Return what samples_of() and NameColumn need of rows of offset_snapshots.
+
+    `names` are NAMES joined, with null as an empty string, as dictionary indices. `standing` is a number of Standing.
+    """
+    texts_of = [pc.fill_null(rows.column(name), "") for name in NAMES]
+    names = pc.binary_join_element_wise(*texts_of, BETWEEN_NAMES)
+
+    def time_ms(name: str) -> Any:
+        return pc.divide(rows.column(name).cast(pa.int64()), 1000)
+
+    columns = {
+        "names": names.combine_chunks().dictionary_encode(),
+        "queue_id": rows.column("queue_id"),
+        "at_ms": time_ms("snapshot_ts"),
+        **{name: rows.column(name) for name in ("consumer_offset", "max_offset", "min_offset", "lag_messages")},
+        "last_ms": time_ms("last_consume_ts"),
+        **{name: rows.column(name) for name in _FLAGS},
+        "standing": standing_of(rows),
+    }
+    return pa.table(columns)
+
+
+def standing_of(rows: pa.Table) -> Any:
+    """Return the number of the Standing of each row of offset_snapshots."""
+
+    def is_false(name: str) -> Any:
+        return pc.fill_null(pc.invert(rows.column(name)), False)
+
+    left = pc.if_else(is_false("is_subscribed"), Standing.LEFT.value, Standing.CONSUMES.value)
+    return pc.if_else(is_false("is_configured"), Standing.GONE.value, left)
 
 
 def samples_of(table: pa.Table, names: NameColumn) -> QueueSamples:
-    """Return the rows of a table with the columns TAKEN, in their order."""
-    numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
+    """Return the rows of a table of taken_of(), in their order."""
+    numbers = {name: number_column(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
     is_none_stored = none_stored.known & (none_stored.values == 1)
     queue = names.place * (int(np.ptp(queue_id)) + 1) + queue_id - queue_id.min()
@@ -203,7 +227,8 @@ def samples_of(table: pa.Table, names: NameColumn) -> QueueSamples:
     )
 
 
-def _numbers(column: pa.ChunkedArray) -> NumberColumn:
+def number_column(column: pa.ChunkedArray) -> NumberColumn:
+    """Return a column of integers or flags."""
     known = column.is_valid().to_numpy()
     values = column.cast(pa.int64()).fill_null(0).to_numpy()
     return NumberColumn(values, known)

@@ -1,15 +1,12 @@
 """Facts of each queue per time window: those of rules/health and more, for millions of samples together.
 
-Runs in Spark's tasks (mapInArrow), each of which has all rows of a queue. Sums and comparisons are those of
-rules/health/facts.py and trend.py, over whole columns instead of sample by sample. Verdicts come from rules/health
-itself. Window functions of Spark need twice the time for the same facts (tests/spark/bench_lag.py).
+Sums and comparisons are those of rules/health/facts.py and trend.py, over whole columns instead of sample by sample.
+Verdicts come from rules/health itself.
 """
 
 from __future__ import annotations
 
-import functools
-import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +22,6 @@ from .queue_samples import (
     QueueSamples,
     RowRuns,
     at_rows,
-    encode,
     in_order,
     of_one_log,
     samples_of,
@@ -36,21 +32,16 @@ from .standing import UNCONSUMED, Standing
 if TYPE_CHECKING:
     from .queue_samples import Bools, Floats, Ints
 
-# The output columns, and their types for Spark: names, QueueFacts, lag and trend, verdict, owners.
+# The output columns: names, QueueFacts, lag and trend, verdict, owners.
 MADE = (
-    "window_start_ms bigint, window_end_ms bigint, cluster_label string, cluster string, consumer_group string,"
-    " topic string, broker_name string, queue_id int,"
-    " sample_count bigint, known_count bigint, until_ms bigint, first_ms bigint, last_ms bigint, behind_lowest bigint,"
-    " behind_last bigint, lag_from_ms bigint, lows array<bigint>, early_count bigint, later_count bigint,"
-    " produced bigint,"
-    " offset_last bigint, offset_highest bigint, has_moved boolean, lost_highest bigint, held_count bigint,"
-    " unheld_count bigint, moved_at_ms bigint, still_from_ms bigint, last_timestamp_ms bigint, has_stored boolean,"
-    " is_beyond_max boolean, is_none_stored boolean, has_max_gone_back boolean,"
-    " lag_first bigint, lag_last bigint, lag_max bigint, lag_avg double,"
-    " slope_msgs_per_s double, produce_rate double, consume_rate double, eta_s double, growth_per_minute bigint,"
-    " status string, cause string, burrow_rule int, is_stuck boolean,"
-    " client_id string, client_ids array<string>, owner_change_count bigint"
-)
+    "window_start_ms", "window_end_ms", "cluster_label", "cluster", "consumer_group", "topic", "broker_name",
+    "queue_id", "sample_count", "known_count", "until_ms", "first_ms", "last_ms", "behind_lowest", "behind_last",
+    "lag_from_ms", "lows", "early_count", "later_count", "produced", "offset_last", "offset_highest", "has_moved",
+    "lost_highest", "held_count", "unheld_count", "moved_at_ms", "still_from_ms", "last_timestamp_ms", "has_stored",
+    "is_beyond_max", "is_none_stored", "has_max_gone_back", "lag_first", "lag_last", "lag_max", "lag_avg",
+    "slope_msgs_per_s", "produce_rate", "consume_rate", "eta_s", "growth_per_minute", "status", "cause", "burrow_rule",
+    "is_stuck", "client_id", "client_ids", "owner_change_count",
+)  # fmt: skip
 # Burrow's rules by number, in its own order: judge() applies the second before the first, and Burrow does not ask what
 # was after a queue was caught up. None of them is UNKNOWN.
 _RULES = {
@@ -64,7 +55,6 @@ _RULES = {
     Cause.LAG_FALLS: 5,
 }
 _DEFAULTS = HealthSettings()
-_BATCH_ROWS = 50_000
 # Results below this are exact; the rest of 64 bits is room for intermediate products.
 _EXACT = 2.0**61
 
@@ -80,25 +70,11 @@ class Windows(NamedTuple):
     until_ms: int
 
 
-def facts_of_batches(
-    batches: Iterable[pa.RecordBatch], windows: Windows, names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield one row per queue and window with these columns of MADE, from samples with the columns TAKEN."""
-    _freeze()
-    encoded = [encode(batch) for batch in batches if batch.num_rows]
-    if not encoded:
-        return
-    table = pa.Table.from_batches(encoded).unify_dictionaries()
-    yield from _facts(table, windows, names).to_batches(max_chunksize=_BATCH_ROWS)
+def facts_of(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
+    """Return one row per queue and window with these columns of MADE, from samples as taken_of() returns them.
 
-
-@functools.cache
-def _freeze() -> None:
-    """Exclude imported objects from the garbage collection of Spark's worker after each task; once per process."""
-    gc.freeze()
-
-
-def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
+    There is at least one sample.
+    """
     every_name = NameColumn(table.column("names"))
     samples = in_order(samples_of(table, every_name))
     window = (samples.at_ms - windows.offset_ms) // windows.length_ms

@@ -4,64 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.report.lag_series import GroupSeries, LagPoint, LagWindow
 
-from .facts import QUEUE_KEY, standing_column
 from .groups import WORDS, queue_of
-from .standing import UNCONSUMED, Standing
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from .standing import UNCONSUMED
 
 _UNCONSUMED = {word for word, _ in UNCONSUMED.values()}
-
-
-def snapshot_sums(snapshots: DataFrame) -> list[dict[str, Any]]:
-    """Return one row per group, cluster and snapshot, from rows of queues in offset_snapshots; ordered by time.
-
-    `lag` is that of `offset show`: null when that of a queue is unknown. An offset that is lower than in the snapshot
-    before was set back, unless the queue was created again; an owner counts as changed when both are known.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
-
-    in_time = Window.partitionBy(*QUEUE_KEY).orderBy("snapshot_ts", "run_id")
-    earlier = in_time.rowsBetween(Window.unboundedPreceding, -1)
-
-    def before(name: str) -> Any:
-        return F.last(name, ignorenulls=True).over(earlier)
-
-    is_empty = F.col("is_none_stored") & F.col("consumer_offset").isNull() & F.expr("min_offset = max_offset")
-    rows = snapshots.select(
-        *QUEUE_KEY, "cluster", "run_id", "snapshot_ts", standing_column().alias("standing"),
-        F.coalesce("lag_messages", F.when(F.expr("consumer_offset = max_offset") | is_empty, 0)).alias("lag"),
-        (
-            (F.col("consumer_offset") < before("consumer_offset"))
-            & ~F.coalesce(F.col("max_offset") < before("max_offset"), F.lit(False))
-        ).alias("is_set_back"),
-        (F.col("client_id") != before("client_id")).alias("is_handed_over"),
-        F.lag("run_id").over(in_time).alias("earlier_run_id"),
-    )  # fmt: skip
-    # A queue counts once per snapshot: its first row there has what changed.
-    is_first = ~F.col("run_id").eqNullSafe(F.col("earlier_run_id"))
-    rows = rows.where(is_first & (F.col("standing") == Standing.CONSUMES.value))
-    sums = rows.groupBy("cluster_label", "cluster", "consumer_group", "run_id").agg(
-        F.unix_millis(F.min("snapshot_ts")).alias("at_ms"),
-        F.when(F.count("lag") == F.count(F.lit(1)), F.sum("lag")).alias("lag"),
-        F.count_if("is_set_back").alias("set_back_count"),
-        F.count_if("is_handed_over").alias("owner_change_count"),
-    )
-    found: list[dict[str, Any]] = sums.toArrow().to_pylist()
-    return sorted(found, key=lambda row: row["at_ms"])
 
 
 def group_series(
     sums: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]], since_ms: int, until_ms: int
 ) -> GroupSeries:
-    """Return what is drawn of one group, from its rows of snapshot_sums and of queue_windows.MADE.
+    """Return what is drawn of one group, from its rows of sums.snapshot_sums and of queue_windows.MADE.
 
     A window has the worst health of its queues. None ends after `until_ms`; the first is left out if it begins before
     `since_ms`, because some of its snapshots were not read.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rmqctl.errors import UsageError
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.tables.hours import HOUR_MS
 from rmqctl.text.durations import parse_duration_ms
 from rmqctl.text.option_errors import option_errors
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _MINUTE_MS, _DAY_MS = 60_000, 24 * HOUR_MS
 _LEAST_WINDOW_MS = _MINUTE_MS
@@ -37,18 +34,6 @@ class LagSpan(NamedTuple):
     def begun_with(self, oldest_ms: int, length_ms: int) -> LagSpan:
         """Return the span without the windows and hours before the oldest sample."""
         return self._replace(since_ms=max(self.since_ms, _floor_ms(oldest_ms, max(length_ms, HOUR_MS))))
-
-
-class SampleExtent(NamedTuple):
-    """The numbers of rows and snapshots, the oldest time, None without rows, and the usual time between snapshots.
-
-    `interval_ms` is that of the cluster with the fewest snapshots, None when no group was read twice, or not asked for.
-    """
-
-    row_count: int
-    snapshot_count: int
-    oldest_ms: int | None
-    interval_ms: int | None
 
 
 def given_window_ms(options: JobOptions) -> int | None:
@@ -90,28 +75,3 @@ def span_of(options: JobOptions, newest_ms: int, length_ms: int) -> LagSpan:
 
 def _floor_ms(at_ms: int, unit_ms: int) -> int:
     return at_ms // unit_ms * unit_ms
-
-
-def extent_of(rows: DataFrame, *, with_interval: bool) -> SampleExtent:
-    """Return what there is of some rows of offset_snapshots."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
-
-    at_ms = F.unix_millis(F.min("snapshot_ts")).alias("at_ms")
-    # A recorded sample is a snapshot of one group.
-    read = rows.groupBy("cluster_label", "consumer_group", "run_id").agg(at_ms, F.count(F.lit(1)).alias("row_count"))
-    before_ms = F.lag("at_ms").over(Window.partitionBy("cluster_label", "consumer_group").orderBy("at_ms"))
-    gap_ms = F.col("at_ms") - before_ms if with_interval else F.lit(None).cast("bigint")
-    labels = (
-        read.withColumn("gap_ms", gap_ms)
-        .groupBy("cluster_label")
-        .agg(F.sum("row_count"), F.countDistinct("run_id"), F.min("at_ms"), F.percentile_approx("gap_ms", 0.5))
-        .collect()
-    )
-    intervals_ms = [row[4] for row in labels if row[4] is not None]
-    return SampleExtent(
-        sum(row[1] for row in labels),
-        sum(row[2] for row in labels),
-        min((row[3] for row in labels), default=None),
-        max(intervals_ms, default=None),
-    )

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqctl.pipeline.tables.codes import row_codes
 from rmqctl.pipeline.tables.conditions import any_of
 from rmqctl.pipeline.tables.delta import TableVersion
 
@@ -60,11 +61,7 @@ def _in_parts(counts: Mapping[str, int]) -> Iterator[list[str]]:
 def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
     def codes(*columns: str) -> tuple[Any, Any]:
         """Return a number for each row by the values of some columns, and the first row of each number."""
-        codes = np.zeros(table.num_rows, np.int64)
-        for name in columns:
-            column = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-            codes = codes * len(column.dictionary) + column.indices.to_numpy()
-        _, firsts, of = np.unique(codes, return_index=True, return_inverse=True)
+        _, firsts, of = np.unique(row_codes(table, *columns), return_index=True, return_inverse=True)
         return of, firsts
 
     def numbers(name: str) -> Any:

@@ -1,54 +1,57 @@
-"""The job lag: what Spark makes of tables of snapshots, beside the rules and numbers made by hand."""
+"""The job lag on tables of snapshots that are made up: its numbers and verdicts next to those of the rules."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import structs
-from pyspark.sql import Row, SparkSession
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.jobs.definition import JobOptions, JobResult
-from rmqctl.pipeline.jobs.lag.facts import TaskDivision, window_facts
+from rmqctl.pipeline.jobs.lag.facts import window_facts
 from rmqctl.pipeline.jobs.lag.groups import facts_of_row, queue_of
 from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.lag.queue_windows import Windows
+from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.schemas import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, find_stuck, judge
 from rmqctl.text.times import iso_time
-
-from .samples import HOUR_MS, MINUTE_MS, START_MS, Sample, rows_of, snapshot_row, snapshot_table, store_rows
+from tests.spark.samples import (
+    HOUR_MS,
+    MINUTE_MS,
+    START_MS,
+    Sample,
+    snapshot_row,
+    snapshot_table,
+    store_rows,
+    stored_rows,
+)
 
 NOW_MS = START_MS + 100 * HOUR_MS
 
 
-def _run(spark: SparkSession, folder: Path, **options: Any) -> JobResult:
+def _run(folder: Path, **options: Any) -> JobResult:
     given = JobOptions(now_ms=NOW_MS, tables=str(folder), **{"window": "1h"} | options)
     assert JOB.check is not None
     JOB.check(given)
-    return JOB.run(spark, given)
+    return JOB.run(None, given)
 
 
-def _trend(spark: SparkSession, folder: Path) -> list[Row]:
-    return (
-        rows_of(spark, folder, LAG_TREND)
-        .orderBy("window_start", "consumer_group", "topic", "broker_name", "queue_id")
-        .collect()
-    )
+def _trend(folder: Path) -> list[SimpleNamespace]:
+    names = ("window_start", "consumer_group", "topic", "broker_name", "queue_id", "cluster")
+    return sorted(stored_rows(folder, LAG_TREND), key=lambda row: [str(getattr(row, name)) for name in names])
 
 
-def _hour(row: Row) -> int:
+def _hour(row: SimpleNamespace) -> int:
     return int(row.window_start.timestamp()) // 3600 % 24
 
 
@@ -150,14 +153,14 @@ def _is_near(found: float | None, wanted: float | None) -> bool:
     Windows(HOUR_MS, 0, START_MS + 4 * HOUR_MS), Windows(5 * MINUTE_MS, 7, START_MS + 2 * HOUR_MS + 9),
     Windows(24 * HOUR_MS, START_MS + 8 * HOUR_MS, START_MS + 3 * HOUR_MS),
 ], ids=["hours", "minutes", "one"])  # fmt: skip
-def test_facts_trend_and_verdict_are_those_of_the_rules(spark: SparkSession, windows: Windows) -> None:
+def test_facts_trend_and_verdict_are_those_of_the_rules(windows: Windows) -> None:
     histories = {f"g{number}": _history(number) for number in range(_COUNT)}
     samples = [snapshot_row(group, look) for group, looks in histories.items() for look in looks]
     random.Random(1).shuffle(samples)
-    frame = spark.createDataFrame(snapshot_table(samples))  # type: ignore[arg-type,unused-ignore]
     found = {
         (row["consumer_group"], row["window_start_ms"]): row
-        for row in window_facts(frame, windows, TaskDivision(windows.length_ms, 2, 2)).toArrow().to_pylist()
+        for table in window_facts([snapshot_table(samples)], windows)
+        for row in table.to_pylist()
     }
 
     wanted: defaultdict[tuple[str, int], list[Observation]] = defaultdict(list)
@@ -223,7 +226,7 @@ _VERDICTS: dict[str, tuple[Sequence[tuple[int | None, int | None]], dict[str, An
 }  # fmt: skip
 
 
-def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_verdict_is_reached_and_missed_by_a_value(tmp_path: Path) -> None:
     samples = [
         # All end at one time, so that the same is known of all of them up to the end.
         snapshot_row(name, Observation(START_MS + (10 - len(offsets) + at) * MINUTE_MS, *pair, **every))
@@ -234,11 +237,11 @@ def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_
     store_rows(tmp_path, samples)
     store_rows(tmp_path, samples[::2])
 
-    outcome = _run(spark, tmp_path, limit=100)
+    outcome = _run(tmp_path, limit=100)
 
     wanted = {name: (health, cause) for name, (_, _, health, cause) in _VERDICTS.items()}
     assert {row["group"]: (row["health"], row["cause"]) for row in outcome.rows} == wanted
-    stored = _trend(spark, tmp_path)
+    stored = _trend(tmp_path)
     assert {row.consumer_group: (row.status, row.cause) for row in stored} == wanted
     counts = {row.consumer_group: (row.sample_count, row.known_count) for row in stored}
     assert (counts["anew"], counts["beyond"], counts["stall"]) == ((3, 3), (4, 3), (3, 3))
@@ -266,7 +269,7 @@ def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_
     }  # fmt: skip
 
 
-def test_silence_is_told_from_standing_still(spark: SparkSession, tmp_path: Path) -> None:
+def test_silence_is_told_from_standing_still(tmp_path: Path) -> None:
     still = [Observation(START_MS + at * MINUTE_MS, 10, 20) for at in range(3)]
     others = [Observation(START_MS + at * MINUTE_MS, 10, 10) for at in range(6)]
     store_rows(
@@ -274,7 +277,7 @@ def test_silence_is_told_from_standing_still(spark: SparkSession, tmp_path: Path
     )
 
     def causes(**options: Any) -> dict[str, str]:
-        return {row["group"]: row["cause"] for row in _run(spark, tmp_path, **options).rows}
+        return {row["group"]: row["cause"] for row in _run(tmp_path, **options).rows}
 
     # Watched for 2 minutes, and silent for 3 at the newest snapshot.
     assert causes() == {"silent": "NOT_SEEN_LATELY", "other": "CAUGHT_UP"}
@@ -295,12 +298,12 @@ def _steady(group: str, hours: range, per_hour: int = 4, shift: int = 0) -> list
     return [snapshot_row(group, look) for look in looks]
 
 
-def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_has_its_numbers(tmp_path: Path) -> None:
     store_rows(tmp_path, _steady("G", range(2)))
-    outcome = _run(spark, tmp_path)
+    outcome = _run(tmp_path)
     path = f"{tmp_path}/{LAG_TREND}"
     assert [(each.path, each.row_count) for each in outcome.written] == [(path, 2)]
-    first, second = _trend(spark, tmp_path)
+    first, second = _trend(tmp_path)
     assert (iso_time(int(first.window_start.timestamp() * 1000)), first.window_s, first.dt) == (
         "2026-11-10T09:00:00.000Z", 3600, "2026-11-10",
     )  # fmt: skip
@@ -314,91 +317,113 @@ def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
     assert second.lag_last == 500 + 105 * 10
 
 
-def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(tmp_path: Path) -> None:
     store_rows(tmp_path, [*_steady("G", range(4)), *_steady("H", range(4))])
-    first = _run(spark, tmp_path)
-    rows = _trend(spark, tmp_path)
+    first = _run(tmp_path)
+    rows = _trend(tmp_path)
     assert len(rows) == 8
 
-    again = _run(spark, tmp_path)
-    assert _trend(spark, tmp_path) == rows
+    again = _run(tmp_path)
+    assert _trend(tmp_path) == rows
     assert again == first
 
     store_rows(tmp_path, _steady("H", range(1, 3), shift=7))
     begin, end = START_MS + HOUR_MS + 20 * MINUTE_MS, START_MS + HOUR_MS + 40 * MINUTE_MS
-    outcome = _run(spark, tmp_path, since=str(begin), until=str(end))
+    outcome = _run(tmp_path, since=str(begin), until=str(end))
     # Half an hour is asked for; a window that is replaced has all of its samples.
     assert outcome.facts["sinceTimestampIso"] == "2026-11-10T10:00:00.000Z"
     assert outcome.facts["untilTimestampIso"] == "2026-11-10T11:00:00.000Z"
-    after = _trend(spark, tmp_path)
+    after = _trend(tmp_path)
     changed_rows = [row for row, before in zip(after, rows, strict=True) if row != before]
     assert [(row.consumer_group, _hour(row), row.sample_count) for row in changed_rows] == [("H", 10, 4)]
     # Both answers of one moment: the further one counts.
     assert changed_rows[0].offset_last == 50 * 105 + 7
 
 
-def test_by_default_windows_have_ten_snapshots_of_each_cluster(spark: SparkSession, tmp_path: Path) -> None:
+def test_many_rows_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are read in parts, by time and by group, and results are written in parts too."""
+    samples = [*_steady("G", range(30)), *_steady("H", range(3, 9), per_hour=12), *_steady("I", range(20, 21))]
+    (tmp_path / "parts").mkdir()
+    for folder in (tmp_path, tmp_path / "parts"):
+        store_rows(folder, samples)
+    whole = _run(tmp_path, since="earliest", html=str(tmp_path / "page.html"))
+    for module in ("rows", "extent"):
+        monkeypatch.setattr(f"rmqctl.pipeline.jobs.lag.{module}.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("rmqctl.pipeline.jobs.lag.run._COMMIT_ROWS", 5)
+    for _ in range(2):
+        parts = _run(tmp_path / "parts", since="earliest", html=str(tmp_path / "parts.html"))
+        assert (parts.rows, parts.facts, parts.notes) == (whole.rows, whole.facts, whole.notes)
+        assert _trend(tmp_path / "parts") == _trend(tmp_path)
+        assert [each.row_count for each in parts.written] == [each.row_count for each in whole.written]
+    assert (tmp_path / "parts.html").read_text() == (tmp_path / "page.html").read_text()
+    version = Table(str(tmp_path / "parts"), LAG_TREND).version()
+    assert version is not None
+    assert version.number > 6
+
+
+def test_by_default_windows_have_ten_snapshots_of_each_cluster(tmp_path: Path) -> None:
     def at(minutes: list[int], label: str) -> list[Sample]:
         looks = [Observation(START_MS + minute * MINUTE_MS, 10, 20) for minute in minutes]
         return [snapshot_row("G", look, cluster_label=label, run_id=f"{label}-{look.at_ms}") for look in looks]
 
     # One that is missing does not make the others rarer.
     store_rows(tmp_path, at([*range(8), *range(28, 36)], "L"))
-    outcome = _run(spark, tmp_path, window=None)
-    assert (outcome.facts["windowMs"], {row.window_s for row in _trend(spark, tmp_path)}) == (10 * MINUTE_MS, {600})
+    outcome = _run(tmp_path, window=None)
+    assert (outcome.facts["windowMs"], {row.window_s for row in _trend(tmp_path)}) == (10 * MINUTE_MS, {600})
     assert "Health is that of the last 10m00s, in up to 8 snapshots" in outcome.notes[0]
     store_rows(tmp_path, at(list(range(0, 60, 15)), "Other"))
-    outcome = _run(spark, tmp_path, window=None)
+    outcome = _run(tmp_path, window=None)
     assert (outcome.facts["windowMs"], outcome.facts["sinceTimestampIso"]) == (3 * HOUR_MS, "2026-11-10T09:00:00.000Z")
     assert outcome.facts["snapshotCount"] == 20
-    assert _run(spark, tmp_path, window=None, cluster_label="L").facts["windowMs"] == 10 * MINUTE_MS
+    assert _run(tmp_path, window=None, cluster_label="L").facts["windowMs"] == 10 * MINUTE_MS
 
 
-def test_windows_of_other_lengths_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_of_other_lengths_stand_beside(tmp_path: Path) -> None:
     store_rows(tmp_path, _steady("G", range(5), per_hour=12))
-    hours = _run(spark, tmp_path)
-    quarters = _run(spark, tmp_path, window="15m", until=str(START_MS + 3 * HOUR_MS + 1))
-    longs = _run(spark, tmp_path, window="3h")
+    hours = _run(tmp_path)
+    quarters = _run(tmp_path, window="15m", until=str(START_MS + 3 * HOUR_MS + 1))
+    longs = _run(tmp_path, window="3h")
     assert [sum(each.row_count or 0 for each in outcome.written) for outcome in (hours, quarters, longs)] == [5, 16, 2]
-    rows = _trend(spark, tmp_path)
+    rows = _trend(tmp_path)
     assert Counter(row.window_s for row in rows) == {3600: 5, 900: 16, 10800: 2}
     # 09:00 is the fourth 3 hours of a day in UTC.
     assert {_hour(row): row.sample_count for row in rows if row.window_s == 10800} == {9: 36, 12: 24}
     assert {row.sample_count for row in rows if row.window_s == 900} == {3}
 
 
-def test_what_is_chosen_does_not_replace_hours_of_all(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_chosen_does_not_replace_hours_of_all(tmp_path: Path) -> None:
     store_rows(tmp_path, [*_steady("OrdersA", range(2)), *_steady("OrdersB", range(2)), *_steady("Pay", range(1))])
-    _run(spark, tmp_path)
+    _run(tmp_path)
     files = _files(tmp_path)
     for options, groups in (
         ({"groups": ("Orders?",)}, {"OrdersA", "OrdersB"}),
         ({"groups": ("OrdersA",), "topics": ("Ord*",)}, {"OrdersA"}),
     ):
-        outcome = _run(spark, tmp_path, **options)
+        outcome = _run(tmp_path, **options)
         assert {row["group"] for row in outcome.rows} == groups
         assert outcome.written == ()
         assert "lag_trend was not written" in outcome.notes[0]
-    # Known, and not in the last window: none of it, which is no mistake.
-    assert _run(spark, tmp_path, groups=("Pay",)).row_count == 0
+    # Known, and not in the last window.
+    outcome = _run(tmp_path, groups=("Pay",), html=str(tmp_path / "page.html"))
+    (row,) = outcome.rows
+    assert (row["health"], row["cause"], row["lag"], row["stuckCount"]) == ("UNKNOWN", "NO_SAMPLES", None, None)
+    assert (outcome.facts["stuckCount"], outcome.facts["queueCount"]) == (0, 0)
+    assert row["reason"].endswith("2026-11-10T09:45:00.000Z")
     for options, name in (({"groups": ("Order",)}, "Group Order"), ({"topics": ("*x",)}, r"No topic matches \*x")):
         with pytest.raises(NotFoundError, match=name):
-            _run(spark, tmp_path, **options)
+            _run(tmp_path, **options)
     assert _files(tmp_path) == files
 
 
-def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_nothing_to_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="offset_snapshots does not exist") as caught:
-        _run(spark, tmp_path)
+        _run(tmp_path)
     assert "rmqctl pipeline run snapshot" in (caught.value.hint or "")
     store_rows(tmp_path, _steady("G", range(1)))
-    outcome = _run(spark, tmp_path, since="2026-11-09T00:00Z", until="2026-11-09T12:00Z")
-    assert (outcome.rows, outcome.row_count) == ((), 0)
-    assert outcome.notes == (
-        "There are no snapshots between 2026-11-09T00:00:00.000Z and 2026-11-09T12:00:00.000Z.",
-    )  # fmt: skip
+    with pytest.raises(NotFoundError, match=r"between 2026-11-09T00:00:00.000Z and 2026-11-09T12:00:00.000Z\."):
+        _run(tmp_path, since="2026-11-09T00:00Z", until="2026-11-09T12:00Z")
     with pytest.raises(UsageError, match="after the last snapshot"):
-        _run(spark, tmp_path, since="2026-11-11T00:00Z")
+        _run(tmp_path, since="2026-11-11T00:00Z")
     assert not (tmp_path / LAG_TREND).exists()
 
 
@@ -416,7 +441,7 @@ def _group(name: str, queues: dict[MessageQueue, Sequence[tuple[int, int, str | 
     return samples
 
 
-def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_group_is_summed_up(tmp_path: Path) -> None:
     orders = [MessageQueue("Orders", f"broker-{name}", 0) for name in "ab"]
     retry = MessageQueue("%RETRY%G", "broker-a", 0)
     samples = _group(
@@ -432,7 +457,7 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
     quiet = _group("Quiet", {orders[0]: [(5, 5, "q")] * 5})
     store_rows(tmp_path, [*samples, *quiet])
 
-    outcome = _run(spark, tmp_path, html=str(tmp_path / "report.html"))
+    outcome = _run(tmp_path, html=str(tmp_path / "report.html"))
 
     row, other = outcome.rows
     assert (row["group"], row["cluster"], row["health"], other["group"], other["health"]) == (
@@ -485,41 +510,43 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
     assert "Orders@broker-a:0" in page
 
 
-def test_a_queue_that_catches_up_says_when(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_queue_that_catches_up_says_when(tmp_path: Path) -> None:
     mq = MessageQueue("Orders", "broker-a", 0)
     store_rows(tmp_path, _group("G", {mq: [(100 + 150 * at, 400 + 100 * at, "x") for at in range(5)]}))
-    (row,) = _run(spark, tmp_path).rows
+    (row,) = _run(tmp_path).rows
     # 100 behind, 50 fewer every 300 s.
     assert row["etaS"] == pytest.approx(600, rel=1e-9)
     assert row["etaMs"] == 600_000
 
 
-def test_unknown_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_unknown_is_not_nothing(tmp_path: Path) -> None:
     known = [Observation(START_MS + at * MINUTE_MS, 10 + at, 20 + at) for at in range(4)]
     samples = [snapshot_row("G", look) for look in known]
     samples += [snapshot_row("G", structs.replace(look, consumer_offset=None), queue_id=1) for look in known]
     store_rows(tmp_path, samples)
-    (row,) = _run(spark, tmp_path).rows
+    (row,) = _run(tmp_path).rows
     assert (row["lag"], row["lagAtLeast"], row["unknownCount"], row["lagAtStart"]) == (None, 10, 1, None)
     assert (row["slopeMsgsPerS"], row["etaS"], row["health"]) == (None, None, "UNKNOWN")
     assert row["counts"]["UNKNOWN"] == 1
     assert row["lagSkew"] is None
 
 
-def test_the_last_window_is_a_whole_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_last_window_is_a_whole_one(tmp_path: Path) -> None:
     # The hour has begun 5 minutes ago; what was in the last one still counts.
     looks = [Observation(START_MS + at * 5 * MINUTE_MS, 10, 100) for at in range(14)]
     store_rows(tmp_path, [snapshot_row("G", look) for look in looks])
-    outcome = _run(spark, tmp_path)
+    outcome = _run(tmp_path)
     (row,) = outcome.rows
     assert (row["health"], row["stuckQueues"][0]["forMs"]) == ("STALL", 55 * MINUTE_MS)
     assert outcome.facts["windowStartTimestamp"] == START_MS + 5 * MINUTE_MS + 1
-    assert [(each.status, each.sample_count) for each in _trend(spark, tmp_path)] == [("STALL", 12), ("UNKNOWN", 2)]
-    assert outcome.notes == ()
-    assert "No queue has more than 1 snapshot in the last 5m00s" in _run(spark, tmp_path, window="5m").notes[0]
+    assert [(each.status, each.sample_count) for each in _trend(tmp_path)] == [("STALL", 12), ("UNKNOWN", 2)]
+    assert outcome.notes == (f"The newest snapshot is older than usual at now: L ({iso_time(looks[-1].at_ms)}).",)
+    assert _run(tmp_path, until=str(looks[-1].at_ms + 15 * MINUTE_MS)).notes == ()
+    assert len(_run(tmp_path, until=str(looks[-1].at_ms + 15 * MINUTE_MS + 1)).notes) == 1
+    assert "No queue has more than 1 snapshot in the last 5m00s" in _run(tmp_path, window="5m").notes[0]
 
 
-def test_clusters(spark: SparkSession, tmp_path: Path) -> None:
+def test_clusters(tmp_path: Path) -> None:
     looks = [Observation(START_MS + at * MINUTE_MS, 10, 20) for at in range(4)]
     samples = [snapshot_row("G", look, cluster="c1" if at != 2 else None) for at, look in enumerate(looks)]
     # The same names in two clusters are two queues.
@@ -528,67 +555,37 @@ def test_clusters(spark: SparkSession, tmp_path: Path) -> None:
     # A broker that is not known at all is in the cluster of the others.
     samples += [snapshot_row("Half", look, cluster=("c1", None)[at], queue_id=at) for look in looks for at in range(2)]
     store_rows(tmp_path, samples)
-    outcome = _run(spark, tmp_path)
+    outcome = _run(tmp_path)
     assert sorted((row["group"], row["cluster"] or "", row["queueCount"]) for row in outcome.rows) == [
         ("G", "c1", 1), ("Half", "c1", 2), ("None", "", 1), ("Two", "c1", 1), ("Two", "c2", 1),
     ]  # fmt: skip
-    counts = {(row.consumer_group, row.cluster): row.sample_count for row in _trend(spark, tmp_path)}
+    counts = {(row.consumer_group, row.cluster): row.sample_count for row in _trend(tmp_path)}
     assert counts["G", "c1"] == 4
     assert (counts["Two", "c1"], counts["Two", "c2"], counts["None", None]) == (4, 4, 4)
 
 
-def test_only_so_many_groups_are_shown(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_so_many_groups_are_shown(tmp_path: Path) -> None:
     store_rows(tmp_path, [sample for number in range(22) for sample in _steady(f"G{number:02}", range(1))])
-    outcome = _run(spark, tmp_path)
+    outcome = _run(tmp_path)
     assert (len(outcome.rows), outcome.row_count) == (20, 22)
-    (note,) = outcome.notes
+    note, _ = outcome.notes
     assert "2 groups more" in note
     assert "--limit" in note
-    assert len(_run(spark, tmp_path, limit=30).rows) == 22
+    assert len(_run(tmp_path, limit=30).rows) == 22
 
 
-def test_names_of_the_cluster_are_no_html(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_of_the_cluster_are_no_html(tmp_path: Path) -> None:
     name = '<script>alert("x")</script>'
     mq = MessageQueue(name, name, 0)
     store_rows(tmp_path, _group(name, {mq: [(1, 9, f"{name}1"), (1, 99, f"{name}2"), (1, 999, f"{name}1")] * 2}))
     path = tmp_path / "report.html"
     path.write_text("old")
-    (row,) = _run(spark, tmp_path, html=str(path)).rows
+    (row,) = _run(tmp_path, html=str(path)).rows
     assert row["group"] == name
     page = path.read_text()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".report")] == []
-
-
-# Elsewhere
-
-_CONNECT = """
-import json, sys
-from rmqctl.pipeline.jobs.definition import JobOptions
-from rmqctl.pipeline.jobs.lag.job import JOB
-from rmqctl.pipeline.session import start_session
-
-spark = start_session(remote="local[2]")
-outcome = JOB.run(spark, JobOptions(now_ms=int(sys.argv[2]), tables=sys.argv[1], window="1h"))
-row = outcome.rows[0]
-print(json.dumps([type(spark).__module__, row["health"], row["lag"], outcome.written[0].row_count]))
-"""
-
-
-def test_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
-    store_rows(tmp_path, _steady("G", range(2)))
-    done = subprocess.run(
-        [sys.executable, "-c", _CONNECT, str(tmp_path), str(NOW_MS)], capture_output=True, text=True,
-        timeout=200, check=False,
-        # Spark's own tests take a free port so.
-        env={**os.environ, "SPARK_TESTING": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    module, health, lag, row_count = json.loads(done.stdout.splitlines()[-1])
-    assert module.startswith("pyspark.sql.connect")
-    assert (health, lag, row_count) == ("WARN", 500 + 105 * 10, 2)
-    assert len(_trend(spark, tmp_path)) == 2
 
 
 def test_queue_of_a_row() -> None:

@@ -1,0 +1,190 @@
+"""What there is of the rows that the job lag examines: how many, since when, how often, and what is gone."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqctl.pipeline.tables.codes import row_codes
+from rmqctl.pipeline.tables.hours import HOUR_MS
+
+from .groups import GoneTopic, UnseenGroup
+from .rows import ROWS_AT_ONCE, Chosen, RowPart, times_ms
+
+COLUMNS = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "run_id", "snapshot_ts")
+_DAY_MS = 24 * HOUR_MS
+_RUN = ["cluster_label", "consumer_group", "run_id"]
+_TOPIC = ["cluster_label", "consumer_group", "topic"]
+
+_TopicKey = tuple[str, str, str | None]
+
+
+class SampleExtent(NamedTuple):
+    """Numbers of the rows of queues, and names in all rows. Without rows, `oldest_ms` is None.
+
+    `interval_ms` is the usual time between two snapshots, of the cluster with the fewest; None when no group was read
+    twice in the last day. `groups` and `hours` count rows, `gone` are what snapshots found gone, and
+    `seen` when a topic of a group was last there, with its cluster.
+    """
+
+    row_count: int
+    snapshot_count: int
+    oldest_ms: int | None
+    interval_ms: int | None
+    groups: Mapping[str, int]
+    hours: Mapping[int, int]
+    gone: Mapping[_TopicKey, int]
+    seen: Mapping[_TopicKey, tuple[int, str | None]]
+
+    def names(self) -> tuple[set[str], set[str]]:
+        """Return all groups and all topics, also those that are gone."""
+        groups = {key[1] for key in (*self.seen, *self.gone)}
+        return groups, {key[2] for key in (*self.seen, *self.gone) if key[2] is not None}
+
+
+def extent_of(tables: Iterable[pa.Table], until_ms: int) -> SampleExtent:
+    """Return what there is in tables with the columns COLUMNS; `until_ms` is the time after the newest row."""
+    groups: Counter[str] = Counter()
+    hours: Counter[int] = Counter()
+    runs: list[pa.Table] = []
+    gone: dict[_TopicKey, int] = {}
+    seen: dict[_TopicKey, tuple[int, str | None]] = {}
+    oldest_ms: int | None = None
+    for table in tables:
+        is_queue = table.column("broker_name").is_valid()
+        for at_ms, _, key in _last_times(table.filter(pc.invert(is_queue))):
+            gone[key] = max(at_ms, gone.get(key, at_ms))
+        queues = table.filter(is_queue)
+        if not queues.num_rows:
+            continue
+        for at_ms, cluster, key in _last_times(queues):
+            if key not in seen or at_ms >= seen[key][0]:
+                seen[key] = at_ms, cluster
+        for counted in queues.column("consumer_group").value_counts().to_pylist():
+            groups[counted["values"]] += counted["counts"]
+        at = times_ms(queues)
+        for hour, count in zip(*np.unique(at // HOUR_MS, return_counts=True), strict=True):
+            hours[int(hour) * HOUR_MS] += int(count)
+        oldest_ms = min(int(at.min()), oldest_ms or int(at.min()))
+        runs.append(queues.group_by(_RUN).aggregate([("snapshot_ts", "min")]))
+    return SampleExtent(
+        sum(hours.values()), _snapshot_count(runs), oldest_ms, _interval_ms(runs, until_ms), groups, hours, gone, seen
+    )  # fmt: skip
+
+
+def _last_times(table: pa.Table) -> Iterator[tuple[int, str | None, _TopicKey]]:
+    """Yield the last time in epoch ms, the cluster, and the label, group and topic of each of them."""
+    found = table.group_by([*_TOPIC, "cluster"]).aggregate([("snapshot_ts", "max")])
+    at_ms = found.column("snapshot_ts_max").cast(pa.int64()).to_numpy() // 1000
+    names = (found.column(name).to_pylist() for name in (*_TOPIC, "cluster"))
+    for label, group, topic, cluster, last_ms in zip(*names, at_ms, strict=True):
+        yield int(last_ms), cluster, (label, group, topic)
+
+
+def _snapshot_count(runs: Sequence[pa.Table]) -> int:
+    if not runs:
+        return 0
+    return int(pa.concat_tables(runs).group_by(["cluster_label", "run_id"]).aggregate([]).num_rows)
+
+
+def _interval_ms(runs: Sequence[pa.Table], until_ms: int) -> int | None:
+    """Return the usual time between two snapshots of a group in the last day, of the cluster with the fewest."""
+    since_us = pa.scalar((until_ms - _DAY_MS) * 1000)
+    last = [each.filter(pc.greater_equal(each.column("snapshot_ts_min").cast(pa.int64()), since_us)) for each in runs]
+    if not last:
+        return None
+    read = pa.concat_tables(last).group_by(_RUN).aggregate([("snapshot_ts_min", "min")])
+    read = read.rename_columns([*_RUN, "at"]).sort_by([(name, "ascending") for name in (*_RUN[:2], "at")])
+    label, group = (row_codes(read, name) for name in _RUN[:2])
+    is_same = (label[1:] == label[:-1]) & (group[1:] == group[:-1])
+    gaps_ms, of = np.diff(read.column("at").cast(pa.int64()).to_numpy() // 1000)[is_same], label[1:][is_same]
+    usual = [np.percentile(gaps_ms[of == each], 50, method="inverted_cdf") for each in np.unique(of)]
+    return int(max(usual)) if usual else None
+
+
+# What is gone
+
+
+def find_gone(extent: SampleExtent, chosen: Chosen) -> list[GoneTopic]:
+    """Return the groups and topics of the chosen ones that are gone at the end of the rows.
+
+    A group that is gone has no topic: it counts for a topic that an earlier row has.
+    """
+    groups, topics = chosen.get("consumer_group"), chosen.get("topic")
+    of_group: defaultdict[tuple[str, str], list[tuple[str | None, int, str | None]]] = defaultdict(list)
+    for (label, group, topic), last in extent.seen.items():
+        if topics is None or topic in topics:
+            of_group[label, group].append((topic, *last))
+    found = []
+    for (label, group, topic), at_ms in extent.gone.items():
+        if (groups is not None and group not in groups) or (topics is not None and topic not in (*topics, None)):
+            continue
+        times = [(at, cluster) for name, at, cluster in of_group[label, group] if topic in (None, name)]
+        newest = max(times, default=None, key=lambda each: each[0])
+        last_ms, cluster = (None, None) if newest is None else newest
+        if (last_ms is None and topics is None) or (last_ms is not None and last_ms < at_ms):
+            found.append(GoneTopic(label, cluster, group, topic, last_ms, at_ms))
+    return found
+
+
+def find_unseen(extent: SampleExtent, chosen: Chosen, since_ms: int, gone: Iterable[GoneTopic]) -> list[UnseenGroup]:
+    """Return the chosen groups whose last row is older than `since_ms`, except those that are gone."""
+    groups, topics = chosen.get("consumer_group"), chosen.get("topic")
+    known = {(each.label, each.group, each.topic) for each in gone}
+    found: dict[tuple[str, str], UnseenGroup] = {}
+    for (label, group, topic), (at_ms, cluster) in extent.seen.items():
+        is_chosen = (groups is None or group in groups) and (topics is None or topic in topics)
+        if is_chosen and known.isdisjoint({(label, group, None), (label, group, topic)}):
+            last_ms = found[label, group].last_ms if (label, group) in found else at_ms
+            if at_ms >= last_ms:
+                found[label, group] = UnseenGroup(label, cluster, group, at_ms)
+    return [each for each in found.values() if each.last_ms < since_ms]
+
+
+# Parts
+
+
+def parts_of(extent: SampleExtent, chosen: Chosen, since_ms: int, until_ms: int, unit_ms: int) -> list[RowPart]:
+    """Divide the rows of the chosen groups into parts of whole units, none much larger than ROWS_AT_ONCE."""
+    counts = _group_counts(extent, chosen)
+    share = sum(counts.values()) / max(1, extent.row_count)
+    of_unit: Counter[int] = Counter()
+    for hour_ms, count in extent.hours.items():
+        of_unit[(hour_ms - since_ms) // unit_ms] += count
+    parts: list[RowPart] = []
+    begin_ms, row_count = since_ms, 0.0
+    for number, start_ms in enumerate(range(since_ms, until_ms, unit_ms)):
+        here = share * of_unit[number]
+        if row_count and row_count + here > ROWS_AT_ONCE:
+            parts += group_parts(extent, chosen, begin_ms, start_ms)
+            begin_ms, row_count = start_ms, 0.0
+        row_count += here
+    return parts + group_parts(extent, chosen, begin_ms, until_ms)
+
+
+def group_parts(extent: SampleExtent, chosen: Chosen, since_ms: int, until_ms: int) -> list[RowPart]:
+    """Divide the rows of the chosen groups in some time by group, none much larger than ROWS_AT_ONCE."""
+    hours = sum(count for hour_ms, count in extent.hours.items() if since_ms - HOUR_MS < hour_ms < until_ms)
+    share = hours / max(1, extent.row_count)
+    counts = _group_counts(extent, chosen)
+    if share * sum(counts.values()) <= ROWS_AT_ONCE:
+        return [RowPart(since_ms, until_ms)]
+    parts: list[list[str]] = [[]]
+    row_count = 0.0
+    for name, count in sorted(counts.items()):
+        if parts[-1] and row_count + share * count > ROWS_AT_ONCE:
+            parts.append([])
+            row_count = 0.0
+        parts[-1].append(name)
+        row_count += share * count
+    return [RowPart(since_ms, until_ms, tuple(names)) for names in parts]
+
+
+def _group_counts(extent: SampleExtent, chosen: Chosen) -> dict[str, int]:
+    wanted = chosen.get("consumer_group", extent.groups)
+    return {name: count for name, count in extent.groups.items() if name in wanted}
