@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqctl.pipeline.tables.codes import row_codes
+from rmqctl.pipeline.tables.codes import epoch_ms, name_parts, row_codes
 from rmqctl.pipeline.tables.hours import HOUR_MS
 
 from .groups import GoneTopic, UnseenGroup
-from .rows import ROWS_AT_ONCE, Chosen, RowPart, times_ms
+from .rows import ROWS_AT_ONCE, Chosen, RowPart
 
 COLUMNS = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "run_id", "snapshot_ts")
 _DAY_MS = 24 * HOUR_MS
@@ -67,7 +67,7 @@ def extent_of(tables: Iterable[pa.Table], until_ms: int) -> SampleExtent:
                 seen[key] = at_ms, cluster
         for counted in queues.column("consumer_group").value_counts().to_pylist():
             groups[counted["values"]] += counted["counts"]
-        at = times_ms(queues)
+        at = epoch_ms(queues.column("snapshot_ts")).to_numpy()
         for hour, count in zip(*np.unique(at // HOUR_MS, return_counts=True), strict=True):
             hours[int(hour) * HOUR_MS] += int(count)
         oldest_ms = min(int(at.min()), oldest_ms or int(at.min()))
@@ -80,10 +80,10 @@ def extent_of(tables: Iterable[pa.Table], until_ms: int) -> SampleExtent:
 def _last_times(table: pa.Table) -> Iterator[tuple[int, str | None, _TopicKey]]:
     """Yield the last time in epoch ms, the cluster, and the label, group and topic of each of them."""
     found = table.group_by([*_TOPIC, "cluster"]).aggregate([("snapshot_ts", "max")])
-    at_ms = found.column("snapshot_ts_max").cast(pa.int64()).to_numpy() // 1000
+    at_ms = epoch_ms(found.column("snapshot_ts_max")).to_pylist()
     names = (found.column(name).to_pylist() for name in (*_TOPIC, "cluster"))
     for label, group, topic, cluster, last_ms in zip(*names, at_ms, strict=True):
-        yield int(last_ms), cluster, (label, group, topic)
+        yield last_ms, cluster, (label, group, topic)
 
 
 def _snapshot_count(runs: Sequence[pa.Table]) -> int:
@@ -94,15 +94,15 @@ def _snapshot_count(runs: Sequence[pa.Table]) -> int:
 
 def _interval_ms(runs: Sequence[pa.Table], until_ms: int) -> int | None:
     """Return the usual time between two snapshots of a group in the last day, of the cluster with the fewest."""
-    since_us = pa.scalar((until_ms - _DAY_MS) * 1000)
-    last = [each.filter(pc.greater_equal(each.column("snapshot_ts_min").cast(pa.int64()), since_us)) for each in runs]
+    since_ms = until_ms - _DAY_MS
+    last = [each.filter(pc.greater_equal(epoch_ms(each.column("snapshot_ts_min")), since_ms)) for each in runs]
     if not last:
         return None
     read = pa.concat_tables(last).group_by(_RUN).aggregate([("snapshot_ts_min", "min")])
     read = read.rename_columns([*_RUN, "at"]).sort_by([(name, "ascending") for name in (*_RUN[:2], "at")])
     label, group = (row_codes(read, name) for name in _RUN[:2])
     is_same = (label[1:] == label[:-1]) & (group[1:] == group[:-1])
-    gaps_ms, of = np.diff(read.column("at").cast(pa.int64()).to_numpy() // 1000)[is_same], label[1:][is_same]
+    gaps_ms, of = np.diff(epoch_ms(read.column("at")).to_numpy())[is_same], label[1:][is_same]
     usual = [np.percentile(gaps_ms[of == each], 50, method="inverted_cdf") for each in np.unique(of)]
     return int(max(usual)) if usual else None
 
@@ -149,42 +149,28 @@ def find_unseen(extent: SampleExtent, chosen: Chosen, since_ms: int, gone: Itera
 # Parts
 
 
-def parts_of(extent: SampleExtent, chosen: Chosen, since_ms: int, until_ms: int, unit_ms: int) -> list[RowPart]:
-    """Divide the rows of the chosen groups into parts of whole units, none much larger than ROWS_AT_ONCE."""
-    counts = _group_counts(extent, chosen)
-    share = sum(counts.values()) / max(1, extent.row_count)
+def parts_of(extent: SampleExtent, since_ms: int, until_ms: int, unit_ms: int) -> list[RowPart]:
+    """Divide all rows into parts of whole units of time and of groups, none much larger than ROWS_AT_ONCE."""
     of_unit: Counter[int] = Counter()
     for hour_ms, count in extent.hours.items():
         of_unit[(hour_ms - since_ms) // unit_ms] += count
     parts: list[RowPart] = []
-    begin_ms, row_count = since_ms, 0.0
+    begin_ms, row_count = since_ms, 0
     for number, start_ms in enumerate(range(since_ms, until_ms, unit_ms)):
-        here = share * of_unit[number]
-        if row_count and row_count + here > ROWS_AT_ONCE:
-            parts += group_parts(extent, chosen, begin_ms, start_ms)
-            begin_ms, row_count = start_ms, 0.0
-        row_count += here
-    return parts + group_parts(extent, chosen, begin_ms, until_ms)
+        if row_count and row_count + of_unit[number] > ROWS_AT_ONCE:
+            parts += group_parts(extent, {}, begin_ms, start_ms)
+            begin_ms, row_count = start_ms, 0
+        row_count += of_unit[number]
+    return parts + group_parts(extent, {}, begin_ms, until_ms)
 
 
 def group_parts(extent: SampleExtent, chosen: Chosen, since_ms: int, until_ms: int) -> list[RowPart]:
     """Divide the rows of the chosen groups in some time by group, none much larger than ROWS_AT_ONCE."""
     hours = sum(count for hour_ms, count in extent.hours.items() if since_ms - HOUR_MS < hour_ms < until_ms)
     share = hours / max(1, extent.row_count)
-    counts = _group_counts(extent, chosen)
+    wanted = chosen.get("consumer_group", extent.groups)
+    counts = {name: count for name, count in extent.groups.items() if name in wanted}
     if share * sum(counts.values()) <= ROWS_AT_ONCE:
         return [RowPart(since_ms, until_ms)]
-    parts: list[list[str]] = [[]]
-    row_count = 0.0
-    for name, count in sorted(counts.items()):
-        if parts[-1] and row_count + share * count > ROWS_AT_ONCE:
-            parts.append([])
-            row_count = 0.0
-        parts[-1].append(name)
-        row_count += share * count
-    return [RowPart(since_ms, until_ms, tuple(names)) for names in parts]
-
-
-def _group_counts(extent: SampleExtent, chosen: Chosen) -> dict[str, int]:
-    wanted = chosen.get("consumer_group", extent.groups)
-    return {name: count for name, count in extent.groups.items() if name in wanted}
+    here = {name: share * count for name, count in sorted(counts.items())}
+    return [RowPart(since_ms, until_ms, names) for names in name_parts(here, ROWS_AT_ONCE)]

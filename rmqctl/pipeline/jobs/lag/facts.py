@@ -11,7 +11,6 @@ import pyarrow as pa
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.schemas import LAG_TREND, arrow_schema
 
-from .queue_samples import taken_of
 from .queue_windows import MADE, facts_of
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def window_facts(tables: Iterable[pa.Table], windows: Windows, names: Sequence[s
     """
     for table in tables:
         if table.num_rows:
-            yield facts_of(taken_of(table), windows, names)
+            yield facts_of(table, windows, names)
 
 
 def trend_rows(tables: Iterable[pa.Table], windows: Windows) -> Iterator[pa.Table]:

@@ -5,12 +5,13 @@ Does what rules/health/observation.py does for one queue, for many queues togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from rmqctl.pipeline.tables.codes import epoch_ms, row_codes
 
 from .standing import Standing
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Bools: TypeAlias = NDArray[np.bool_]
 
-# Names that are joined into one string, because strings are most of the cost of a row. The last may have any character.
-NAMES = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "client_id")
-BETWEEN_NAMES = "\0"
-_NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms", "standing")
-_FLAGS = ("is_held", "is_none_stored")
+# Names of the place of a queue. Its cluster can be unknown in one snapshot.
+_PLACE = ["cluster_label", "consumer_group", "topic", "broker_name"]
+_NUMBERS = (
+    "queue_id", "consumer_offset", "max_offset", "min_offset", "lag_messages", "is_held", "is_none_stored",
+)  # fmt: skip
 _NONE = np.iinfo(np.int64).min
 
 
@@ -71,32 +72,26 @@ class QueueSamples(NamedTuple):
         return QueueSamples(*columns)
 
 
-class NameColumn:
+class RowNames:
     """The names of all rows: each distinct one, and its index per row. -1 means no name."""
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self.of: Ints = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
-        columns = zip(*(text.split(BETWEEN_NAMES, 5) for text in column.chunk(0).dictionary.to_pylist()), strict=True)
-        label, cluster, group, topic, broker_name, client = columns
-        named = list(zip(label, group, topic, broker_name, strict=True))
-        places = _numbered(named)
-        self.clusters, self.clients = _numbered(cluster, ""), _numbered(client, "")
-        self.places = [pa.array(names, pa.string()) for names in zip(*places, strict=True)]
-        self.place = np.array([places[each] for each in named])[self.of]
-        self.cluster = np.array([self.clusters.get(each, -1) for each in cluster])[self.of]
-        self.client = np.array([self.clients.get(each, -1) for each in client])[self.of]
+    def __init__(self, rows: pa.Table) -> None:
+        _, firsts, place = np.unique(row_codes(rows, *_PLACE), return_index=True, return_inverse=True)
+        self.places = rows.select(_PLACE).take(pa.array(firsts))
+        self.place: Ints = place
+        self.clusters, self.cluster = _numbered(rows.column("cluster"))
+        self.clients, self.client = _numbered(rows.column("client_id"))
 
 
-def _numbered(values: Iterable[Any], none: Any = None) -> dict[Any, int]:
-    """Return a number for each distinct value."""
-    found = dict.fromkeys(values)
-    found.pop(none, None)
-    return {value: number for number, value in enumerate(found)}
+def _numbered(column: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
+    """Return the distinct names of a column, and the index of that of each row, -1 for null."""
+    found = column.combine_chunks().dictionary_encode()
+    return found.dictionary, found.indices.fill_null(-1).to_numpy().astype(np.int64)
 
 
-def texts(names: Mapping[str, int], numbers: Ints) -> pa.Array:
-    """Return the names with these numbers."""
-    return pa.array(list(names), pa.string()).take(pa.array(numbers, mask=numbers < 0))
+def texts(names: pa.Array, numbers: Ints) -> pa.Array:
+    """Return the names with these numbers; null for -1."""
+    return names.take(pa.array(numbers, mask=numbers < 0))
 
 
 class RowRuns:
@@ -164,42 +159,20 @@ def at_rows(values: Ints, rows: Ints) -> NumberColumn:
     return known_where(values[np.where(known, rows, 0)], known)
 
 
-def taken_of(rows: pa.Table) -> pa.Table:
-    """Return what samples_of() and NameColumn need of rows of offset_snapshots.
-
-    `names` are NAMES joined, with null as an empty string, as dictionary indices. `standing` is a number of Standing.
-    """
-    texts_of = [pc.fill_null(rows.column(name), "") for name in NAMES]
-    names = pc.binary_join_element_wise(*texts_of, BETWEEN_NAMES)
-
-    def time_ms(name: str) -> Any:
-        return pc.divide(rows.column(name).cast(pa.int64()), 1000)
-
-    columns = {
-        "names": names.combine_chunks().dictionary_encode(),
-        "queue_id": rows.column("queue_id"),
-        "at_ms": time_ms("snapshot_ts"),
-        **{name: rows.column(name) for name in ("consumer_offset", "max_offset", "min_offset", "lag_messages")},
-        "last_ms": time_ms("last_consume_ts"),
-        **{name: rows.column(name) for name in _FLAGS},
-        "standing": standing_of(rows),
-    }
-    return pa.table(columns)
-
-
-def standing_of(rows: pa.Table) -> Any:
+def standing_of(rows: pa.Table) -> Ints:
     """Return the number of the Standing of each row of offset_snapshots."""
 
     def is_false(name: str) -> Any:
         return pc.fill_null(pc.invert(rows.column(name)), False)
 
     left = pc.if_else(is_false("is_subscribed"), Standing.LEFT.value, Standing.CONSUMES.value)
-    return pc.if_else(is_false("is_configured"), Standing.GONE.value, left)
+    standing: Ints = pc.if_else(is_false("is_configured"), Standing.GONE.value, left).to_numpy()
+    return standing
 
 
-def samples_of(table: pa.Table, names: NameColumn) -> QueueSamples:
-    """Return the rows of a table of taken_of(), in their order."""
-    numbers = {name: number_column(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
+def samples_of(rows: pa.Table, names: RowNames) -> QueueSamples:
+    """Return rows of offset_snapshots, in their order."""
+    numbers = {name: number_column(rows.column(name)) for name in _NUMBERS}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
     is_none_stored = none_stored.known & (none_stored.values == 1)
     queue = names.place * (int(np.ptp(queue_id)) + 1) + queue_id - queue_id.min()
@@ -212,17 +185,17 @@ def samples_of(table: pa.Table, names: NameColumn) -> QueueSamples:
         queue_id=queue_id,
         place=names.place,
         cluster=cluster,
-        at_ms=numbers["at_ms"].values,
+        at_ms=epoch_ms(rows.column("snapshot_ts")).to_numpy(),
         consumer=numbers["consumer_offset"],
         max=numbers["max_offset"],
         min=numbers["min_offset"],
         behind=behind,
         is_beyond_max=is_beyond_max,
         lag=numbers["lag_messages"],
-        last_ms=numbers["last_ms"],
+        last_ms=number_column(epoch_ms(rows.column("last_consume_ts"))),
         held=numbers["is_held"],
         is_none_stored=is_none_stored,
-        standing=numbers["standing"].values,
+        standing=standing_of(rows),
         client=names.client,
     )
 

@@ -6,7 +6,7 @@ Verdicts come from rules/health itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from rmqctl.rules.health import Cause, HealthSettings, QueueFacts, find_stuck, j
 
 from .growth import GROWTH_CAUSES, growth_causes, growth_facts, growth_per_minute, is_growth_seen
 from .queue_samples import (
-    NameColumn,
     NumberColumn,
     QueueSamples,
+    RowNames,
     RowRuns,
     at_rows,
     in_order,
@@ -70,13 +70,10 @@ class Windows(NamedTuple):
     until_ms: int
 
 
-def facts_of(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
-    """Return one row per queue and window with these columns of MADE, from samples as taken_of() returns them.
-
-    There is at least one sample.
-    """
-    every_name = NameColumn(table.column("names"))
-    samples = in_order(samples_of(table, every_name))
+def facts_of(rows: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
+    """Return one row per queue and window with these columns of MADE, from rows of offset_snapshots, at least one."""
+    every_name = RowNames(rows)
+    samples = in_order(samples_of(rows, every_name))
     window = (samples.at_ms - windows.offset_ms) // windows.length_ms
     is_new = np.ones(len(window), np.bool_)
     is_new[1:] = (samples.queue[1:] != samples.queue[:-1]) | (window[1:] != window[:-1])
@@ -113,12 +110,12 @@ def _arrow(column: Any) -> Any:
     return pa.array(column) if isinstance(column, np.ndarray) else column
 
 
-def _named(names: NameColumn, samples: QueueSamples) -> dict[str, Any]:
+def _named(names: RowNames, samples: QueueSamples) -> dict[str, Any]:
     """Return the columns that name the queues of some samples."""
-    places = [column.take(pa.array(samples.place)) for column in names.places]
+    places = names.places.take(pa.array(samples.place))
     return {
         "cluster": texts(names.clusters, samples.cluster),
-        **dict(zip(("cluster_label", "consumer_group", "topic", "broker_name"), places, strict=True)),
+        **dict(zip(places.column_names, places.columns, strict=True)),
         "queue_id": samples.queue_id.astype(np.int32),
     }
 
@@ -311,7 +308,7 @@ def _facts_of_rows(facts: dict[str, Any], rows: Ints) -> list[QueueFacts]:
 # Owners
 
 
-def _owners(samples: QueueSamples, stretches: RowRuns, clients: Mapping[str, int]) -> dict[str, Any]:
+def _owners(samples: QueueSamples, stretches: RowRuns, clients: pa.Array) -> dict[str, Any]:
     """Return the owner of the queue at the last sample, all known owners, and the number of changes between them."""
     known = samples.client >= 0
     before = stretches.previous(known)

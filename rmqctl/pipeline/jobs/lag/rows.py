@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqctl.pipeline.tables.codes import epoch_ms
 from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
 from rmqctl.pipeline.tables.delta import TableVersion
-
-if TYPE_CHECKING:
-    from .queue_samples import Ints
 
 # Rows in memory at a time, about 500 bytes each.
 ROWS_AT_ONCE = 500_000
@@ -21,7 +19,6 @@ _COLUMNS = (
     "snapshot_ts", "consumer_offset", "max_offset", "min_offset", "lag_messages", "last_consume_ts", "is_held",
     "is_none_stored", "is_subscribed", "is_configured",
 )  # fmt: skip
-_US_PER_MS = 1000
 
 # Names that a row must have, by column.
 Chosen = Mapping[str, Collection[str]]
@@ -50,7 +47,7 @@ class SnapshotRows:
         is_ours = "true" if self._label is None else of_cluster(self._label)
         for day in sorted({file.day for file in files}, reverse=True):
             batches = self._version.batches(("snapshot_ts",), f"dt = '{day}' and {is_ours}")
-            found = [int(times_ms(batch).max()) for batch in batches if batch.num_rows]
+            found = [pc.max(epoch_ms(batch.column("snapshot_ts"))).as_py() for batch in batches if batch.num_rows]
             if found:
                 return max(found)
         return None
@@ -89,7 +86,7 @@ class SnapshotRows:
         if self._kept is None or not self._holds(since_ms, until_ms):
             return self._version.arrow(_COLUMNS, self._where(since_ms, until_ms, chosen))
         table = self._kept[2]
-        at_ms = times_ms(table)
+        at_ms = epoch_ms(table.column("snapshot_ts")).to_numpy()
         is_wanted = pa.array((at_ms >= since_ms) & (at_ms < until_ms))
         for column, names in chosen.items():
             is_wanted = pc.and_(is_wanted, pc.is_in(table.column(column), pa.array(names, pa.string())))
@@ -101,8 +98,3 @@ class SnapshotRows:
             where.append(of_cluster(self._label))
         where += [any_of(column, sorted(names)) for column, names in chosen.items()]
         return " and ".join(where)
-
-
-def times_ms(table: pa.Table | pa.RecordBatch) -> Ints:
-    """Return when the rows were taken, in epoch ms."""
-    return table.column("snapshot_ts").cast(pa.int64()).to_numpy() // _US_PER_MS

@@ -26,7 +26,7 @@ from .extent import COLUMNS, SampleExtent, extent_of, find_gone, find_unseen, gr
 from .facts import trend_rows, window_facts
 from .groups import count_health, group_rows
 from .queue_windows import Windows
-from .rows import SnapshotRows
+from .rows import Chosen, SnapshotRows
 from .series import group_series
 from .span import LagSpan, fitting_window_ms, given_window_ms, span_of
 from .sums import snapshot_sums
@@ -66,7 +66,7 @@ def run(options: JobOptions) -> JobResult:
     if not chosen:
         written.append(_write(rows, seen, options, span, Windows(length_ms, 0, newest_ms)))
     if options.html is not None:
-        written.append(_write_page(rows, seen, last_window, groups, facts, options))
+        written.append(_write_page(rows, seen, chosen, last_window, groups, facts, options))
     limit = options.limit or _ROWS
     most_count = max((row["sample_count"] for row in queues), default=0)
     return JobResult(
@@ -115,7 +115,7 @@ def _write(
     whose = [f"window_s = {windows.length_ms // 1000}"]
     if options.cluster_label is not None:
         whose.append(of_cluster(options.cluster_label))
-    parts = parts_of(seen, {}, span.since_ms, span.until_ms, max(windows.length_ms, HOUR_MS))
+    parts = parts_of(seen, span.since_ms, span.until_ms, max(windows.length_ms, HOUR_MS))
     made = [arrow_schema(LAG_TREND).empty_table()]
     begin_ms, row_count = span.since_ms, 0
     for until_ms, together in groupby(parts, lambda part: part.until_ms):
@@ -135,11 +135,11 @@ def _replace(table: Table, rows: pa.Table, where: str) -> None:
 
 
 def _write_page(
-    rows: SnapshotRows, seen: SampleExtent, windows: Windows, groups: Sequence[Mapping[str, Any]],
+    rows: SnapshotRows, seen: SampleExtent, chosen: Chosen, windows: Windows, groups: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any], options: JobOptions,
 ) -> WrittenTable:  # fmt: skip
     drawn = groups[: min(options.limit or _DRAWN, _DRAWN)]
-    chosen = {**_chosen(seen, options), "consumer_group": tuple({row["group"] for row in drawn})}
+    chosen = {**chosen, "consumer_group": tuple({row["group"] for row in drawn})}
     trend: list[dict[str, Any]] = []
     sums: list[dict[str, Any]] = []
     if drawn:

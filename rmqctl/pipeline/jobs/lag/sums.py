@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqctl.pipeline.tables.codes import row_codes
+from rmqctl.pipeline.tables.codes import epoch_ms, row_codes
 
 from .queue_samples import NumberColumn, RowRuns, number_column, standing_of
 from .standing import Standing
@@ -45,7 +45,7 @@ def snapshot_sums(rows: pa.Table) -> list[dict[str, Any]]:
     is_read = is_empty | (consumer.known & highest.known & (consumer.values == highest.values))
     # A queue counts once per snapshot: its first row there has what changed.
     is_first = is_new | np.append(True, run[1:] != run[:-1])[: len(run)]
-    is_counted = is_first & (standing_of(rows).to_numpy() == Standing.CONSUMES.value)
+    is_counted = is_first & (standing_of(rows) == Standing.CONSUMES.value)
     key = ["cluster_label", "cluster", "consumer_group", "run_id"]
     made = {
         **{name: rows.column(name) for name in (*key, "snapshot_ts")},
@@ -57,7 +57,7 @@ def snapshot_sums(rows: pa.Table) -> list[dict[str, Any]]:
         [("snapshot_ts", "min"), ("lag", "sum", pc.ScalarAggregateOptions(skip_nulls=False)),
          ("set_back", "sum"), ("handed_over", "sum")]
     )  # fmt: skip
-    at_ms = pc.divide(sums.column("snapshot_ts_min").cast(pa.int64()), 1000)
+    at_ms = epoch_ms(sums.column("snapshot_ts_min"))
     given = {"at_ms": at_ms, "lag": sums.column("lag_sum"), "set_back_count": sums.column("set_back_sum")}
     given["owner_change_count"] = sums.column("handed_over_sum")
     found: list[dict[str, Any]] = pa.table({**{name: sums.column(name) for name in key}, **given}).to_pylist()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqctl.pipeline.tables.codes import row_codes
+from rmqctl.pipeline.tables.codes import epoch_ms, name_parts, row_codes
 from rmqctl.pipeline.tables.conditions import any_of
 from rmqctl.pipeline.tables.delta import TableVersion
 
@@ -38,24 +38,10 @@ def read_groups(
     version: TableVersion, counts: Mapping[str, int], where: Sequence[str]
 ) -> Iterator[tuple[str, str, GroupSamples]]:
     """Yield the label, the group and the rows of each group of each cluster; `counts` are the rows by group."""
-    for names in _in_parts(counts):
+    for names in name_parts(counts, _MOST_ROWS):
         table = version.arrow(_COLUMNS, " and ".join([*where, any_of("consumer_group", names)]))
         if table.num_rows:
             yield from _groups(table)
-
-
-def _in_parts(counts: Mapping[str, int]) -> Iterator[list[str]]:
-    """Yield the names in parts, each of which has few enough rows for the memory."""
-    part: list[str] = []
-    row_count = 0
-    for name, count in counts.items():
-        if part and row_count + count > _MOST_ROWS:
-            yield part
-            part, row_count = [], 0
-        part.append(name)
-        row_count += count
-    if part:
-        yield part
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
@@ -75,7 +61,7 @@ def _groups(table: pa.Table) -> Iterator[tuple[str, str, GroupSamples]]:
     rows = GroupSamples(
         queue=codes("topic", "broker_name", "queue_id")[0],
         run=codes("run_id")[0],
-        at_ms=table.column("snapshot_ts").cast("int64").to_numpy() // 1000,
+        at_ms=epoch_ms(table.column("snapshot_ts")).to_numpy(),
         consumer=numbers("consumer_offset"),
         max=numbers("max_offset"),
         min=numbers("min_offset"),
