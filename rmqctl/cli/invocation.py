@@ -211,11 +211,10 @@ class Invocation:
                     if is_service:
                         self._report_warnings(client)
 
+        from rmqctl.changes.journal import cluster_memory  # noqa: F401 -- later, there may be no file left to import it
         from rmqctl.cli.output.activity_line import ActivityLine
         from rmqctl.client.duplicates import find_duplicates, with_duplicates
         from rmqctl.net.file_limit import require_files
-
-        from . import cluster_memory  # noqa: F401 -- later, there may be no file left to import it
 
         # Otherwise asyncio would report its half-created event loop in its own words.
         require_files()
@@ -243,7 +242,7 @@ class Invocation:
                 self._report_warnings(client)
 
     def _note_sightings(self, client: Client) -> None:
-        from .cluster_memory import note_sightings
+        from rmqctl.changes.journal.cluster_memory import note_sightings
 
         if self.memory_ms():
             now_ms = client.clock.now_ms()
@@ -264,15 +263,12 @@ class Invocation:
         """Return what the cluster should have, according to the context and the cluster memory."""
         import time
 
-        from rmqctl.model.cluster_memory import ClusterMemory
-        from rmqctl.rules.cluster_memory import expect
-
-        from .cluster_memory import read_memory
+        from rmqctl.changes.journal.cluster_memory import read_expectation
 
         now_ms, counts_ms = time.time_ns() // 1_000_000, self.memory_ms()
-        memory, problems = read_memory(name_servers, now_ms) if counts_ms else (ClusterMemory(), [])
+        expectation, problems = read_expectation(name_servers, now_ms, counts_ms, named=self.expected_brokers())
         self._note_memory(problems)
-        return expect(memory, named=self.expected_brokers(), now_ms=now_ms, counts_ms=counts_ms)
+        return expectation
 
     def _note_memory(self, problems: Sequence[str]) -> None:
         self.memory_problems = tuple(dict.fromkeys((*self.memory_problems, *problems)))
@@ -294,13 +290,12 @@ class Invocation:
 
     def memory_ms(self) -> int:
         """Return how long a broker is expected after it was seen, in ms. Raises UsageError."""
-        from .cluster_memory import DEFAULT_COUNTS_MS
+        from rmqctl.changes.journal.cluster_memory import DEFAULT_COUNTS_MS, memory_of_environment_ms
 
-        text = None if self._context is None else self._context.memory
-        where = "RMQCTL_MEMORY" if text is None or self._context is None else f"memory of context {self._context.name}"
-        text = os.environ.get("RMQCTL_MEMORY") if text is None else text
-        with option_errors(where):
-            return parse_duration_ms(text) if text else DEFAULT_COUNTS_MS
+        if self._context is None or self._context.memory is None:
+            return memory_of_environment_ms()
+        with option_errors(f"memory of context {self._context.name}"):
+            return parse_duration_ms(self._context.memory) if self._context.memory else DEFAULT_COUNTS_MS
 
     async def _check_map(self, client: Client) -> None:
         """Check that a broker is registered for every mapped address.

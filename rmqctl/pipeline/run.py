@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
-from rmqctl.pipeline.jobs.asking import ask_cluster
+from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult
 
 from .session import delete_sent, is_submitted, start_session

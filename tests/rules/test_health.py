@@ -98,7 +98,7 @@ def test_each_cause_has_its_health_and_a_sentence_with_numbers() -> None:
     assert told(*UNMOVED, is_held=False) == (Health.STOP, f"no member held the queue, and {stands}")
     grows = f"its offset moves, but the lag grows; {behind} (+8 per minute)"
     assert told((8, 20), (9, 25), (10, 30)) == (Health.WARN, grows)
-    steady = f"it consumes as many messages as arrive; {behind} (+0 per minute)"
+    steady = f"at its lowest, the lag is about the same in both halves of the time; {behind} (+0 per minute)"
     assert told((0, 20), (1, 21), (9, 29), (10, 30)) == (Health.OK, steady)
     assert told((0, 28), (2, 28), (8, 28), (10, 30)) == (Health.OK, f"the lag falls; {behind} (-4 per minute)")
 
@@ -534,6 +534,37 @@ def test_a_burst_that_is_being_consumed_is_no_growth() -> None:
     verdict = _judge(looks[20:])
     assert verdict.cause is Cause.LAG_FALLS
     assert "per minute" not in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("lags", "cause", "per_minute"),
+    [
+        # The producer paused, and both halves have the same lowest lag; or the second half has a lower one.
+        ((200, 170, 140, 110, 110, 180, 250, 310), Cause.LAG_GROWS, 14),
+        ((200, 190, 160, 130, 100, 150, 230, 300), Cause.LAG_GROWS, 12),
+        # It was lower before the pause.
+        ((200, 260, 230, 210, 215, 250, 290, 330), Cause.LAG_GROWS, 16),
+        # It is not above its start, or only as a queue that is filled at random can be.
+        ((400, 300, 200, 110, 110, 180, 250, 310), Cause.LAG_STEADY, 0),
+        ((200, 170, 140, 110, 110, 150, 190, 230), Cause.LAG_STEADY, 4),
+        # It has not risen in each eighth, or not for half of the time.
+        ((200, 170, 140, 110, 110, 180, 170, 290), Cause.LAG_STEADY, 0),
+        ((200, 170, 150, 110, 180, 110, 210, 310), Cause.LAG_STEADY, 0),
+    ],
+)
+def test_a_lag_that_has_risen_since_a_fall_beyond_its_start_grows(
+    lags: tuple[int, ...], cause: Cause, per_minute: int
+) -> None:
+    # 120 messages arrive per minute, and each sample is one of an eighth of the time.
+    looks = _looks(*((1000 + 120 * at - lag, 1000 + 120 * at) for at, lag in enumerate((lags[0], *lags))))
+    verdict = _judge(looks)
+    assert verdict.cause is cause
+    assert verdict.reason.endswith(f"it is {lags[-1]} messages behind ({per_minute:+} per minute)")
+    # In less than 4 minutes, commits could look like it.
+    short = _looks(
+        *((1000 + 120 * at - lag, 1000 + 120 * at) for at, lag in enumerate((lags[0], *lags))), step_ms=29_000
+    )
+    assert _cause(short) is not Cause.LAG_GROWS
 
 
 # A group

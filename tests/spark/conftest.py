@@ -57,8 +57,11 @@ def _require(items: list[pytest.Item], missing: str | None) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = start_session(master="local[2,2]", name="tests")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark's processes take the environment of the session's start.
+        patch.setenv("RMQCTL_STATE", str(tmp_path_factory.mktemp("state")))
+        session = start_session(master="local[2,2]", name="tests")
     yield session
     session.stop()
 

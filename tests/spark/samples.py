@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,10 +50,10 @@ def snapshot_table(samples: Sequence[Sample]) -> pa.Table:
     return pa.Table.from_pylist(rows, arrow_schema(OFFSET_SNAPSHOTS))
 
 
-def store_rows(folder: Path, samples: Iterable[Sample]) -> None:
+def store_rows(folder: Path, samples: Iterable[Sample], marks: Mapping[str, int] = {}) -> None:
     """Add rows to the table of snapshots, in one file per day."""
     rows = snapshot_table(list(samples))
-    Table(str(folder), OFFSET_SNAPSHOTS).change(lambda _version: TableChange(rows))
+    Table(str(folder), OFFSET_SNAPSHOTS).change(lambda _version: TableChange(rows, None, marks))
 
 
 def stored_rows(folder: Path, name: str) -> list[SimpleNamespace]:

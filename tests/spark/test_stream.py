@@ -109,22 +109,22 @@ def test_messages_that_are_gone_are_told(cluster: Cluster, stream: Callable[[str
 
 
 def test_lag_tools_see_the_progress_of_a_stream(cluster: Cluster, stream: Callable[[str], Stream]) -> None:
-    cluster.create_topic("Seen", queue_count=2)
-    cluster.java.produce("Seen", 40)
+    cluster.create_topic("SeenStream", queue_count=2)
+    cluster.java.produce("SeenStream", 40)
     with pytest.raises(PySparkException, match="Group SeenBySpark"):
-        stream("Seen").run(commitGroup="SeenBySpark")
+        stream("SeenStream").run(commitGroup="SeenBySpark")
     cluster.java.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "SeenBySpark")
-    stream("Seen").run(commitGroup="SeenBySpark", maxOffsetsPerTrigger=15)
-    cluster.java.produce("Seen", 8)
+    stream("SeenStream").run(commitGroup="SeenBySpark", maxOffsetsPerTrigger=15)
+    cluster.java.produce("SeenStream", 8)
     if cluster.version != "4.9.7":  # whose mqadmin finds a group only by its retry topic
-        rows = consumer_progress(cluster.java.mqadmin("consumerProgress", "-g", "SeenBySpark", "-t", "Seen"))
+        rows = consumer_progress(cluster.java.mqadmin("consumerProgress", "-g", "SeenBySpark", "-t", "SeenStream"))
         assert [(each.consumer_offset, each.broker_offset) for each in rows] == [(10, 12)] * 4
 
     # A member begins where the stream is, and is not disturbed by it.
-    cluster.java.consume("seen", "SeenBySpark", "Seen", collect=1)
+    cluster.java.consume("seen", "SeenBySpark", "SeenStream", collect=1)
     cluster.java.wait_consumed("seen", 8)
     with pytest.raises(PySparkException, match="Group SeenBySpark has members"):
-        stream("Seen").run(commitGroup="SeenBySpark")
+        stream("SeenStream").run(commitGroup="SeenBySpark")
     assert len(cluster.java.bodies("seen")) == 8
     cluster.java.stop("seen")
 

@@ -36,6 +36,7 @@ from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
+from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue, queues_by_broker
 from rmqctl.model.route import BrokerData
 from rmqctl.model.stats import TopicOffset
@@ -67,7 +68,8 @@ class FleetProgress(Struct, frozen=True):
     Rows are those of fetch_group_progress() without ages, rates and retention, and those of topics that an online group
     has left, but not its offsets there: brokers do not report these. `clusters` are by broker name. `names` are all
     groups of the cluster, and `configured` those with a configuration on some broker; both are None if a broker did not
-    report its groups, or was not asked for them.
+    report its groups, or was not asked for them. `unlisted` are brokers that no name server lists and whose queues
+    members hold: any group may have more queues there, and there may be more groups.
     """
 
     groups: tuple[GroupProgress, ...]
@@ -75,6 +77,7 @@ class FleetProgress(Struct, frozen=True):
     clusters: Mapping[str, str]
     names: frozenset[str] | None = None
     configured: frozenset[str] | None = None
+    unlisted: frozenset[str] = frozenset()
 
 
 class _Found(Struct, frozen=True):
@@ -112,8 +115,10 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
     if topics:
         pick("Topic", topics, reader.seen_topics, unread_brokers(client, found.tables.failed))
     read = {name: _concluded(name, reading) for name, reading in answers.ok.items() if reading is not None}
+    named = {failure.broker_name for progress in read.values() for failure in progress.failures}
+    unlisted = frozenset(name for name in named if name is not None and name not in found.brokers)
     return FleetProgress(
-        groups=tuple(read.values()),
+        groups=tuple(_with_hidden(progress) if unlisted else progress for progress in read.values()),
         failures=(
             *found.failures,
             *(Failure.of_group(name, error) for name, error in answers.failed.items()),
@@ -121,9 +126,15 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
             *slave_failures(client),
         ),
         clusters={name: broker.cluster for name, broker in found.brokers.items()},
-        names=found.known,
-        configured=found.configured,
+        names=None if unlisted else found.known,
+        configured=None if unlisted else found.configured,
+        unlisted=unlisted,
     )
+
+
+def _with_hidden(progress: GroupProgress) -> GroupProgress:
+    """Return the progress of a group that may have queues on a broker that no name server lists."""
+    return replace(progress, hidden={"": Unknown.BROKER_NOT_REGISTERED, **progress.hidden})
 
 
 async def _find(client: Client, groups: Sequence[str]) -> _Found:

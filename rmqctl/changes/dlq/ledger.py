@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind
+from rmqctl.changes.dlq.rules.replay import ReplayTarget
 from rmqctl.errors import UsageError
-from rmqctl.model.receipt import ChangeState, Who
+from rmqctl.model.receipt import Who
 from rmqctl.state.database import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
 from rmqctl.state.folder import STATE_HINT, state_folder, unusable
 from rmqctl.state.lock import free, take
-from rmqctl.state.process import change_state, process_start
+from rmqctl.state.process import process_start
 
 _FORMAT = 2
 _TABLES = (
@@ -46,6 +46,8 @@ _TABLES = (
         " user TEXT, host TEXT, pid INTEGER, process_start TEXT, planned_count INTEGER)"
     ),
 )
+# What runs left; ledgers of earlier versions lack it.
+_GAPS = "CREATE TABLE IF NOT EXISTS gaps (run INTEGER, broker_name TEXT, left_count INTEGER)"
 _MOVE_AWAY = "Move it away; the next replay creates a new ledger and sends everything again."
 
 
@@ -88,42 +90,6 @@ class LedgerResult(NamedTuple):
     to_offset: int | None
 
 
-class ReplayRun(Struct, frozen=True):
-    """One run of a replay: how many were to be sent, and the results. `ended_at_ms`: None if it runs or was killed."""
-
-    started_at_ms: int
-    ended_at_ms: int | None
-    state: ChangeState
-    reason: str | None
-    user: str
-    host: str
-    pid: int
-    planned_count: int
-    sent_count: int
-    dropped_count: int
-
-    @property
-    def left_count(self) -> int:
-        """Number of planned dead letters that were not sent, or may not have been sent."""
-        return max(0, self.planned_count - self.sent_count - self.dropped_count)
-
-
-class LedgerSummary(Struct, frozen=True):
-    """A ledger as a whole."""
-
-    id: str
-    name: str
-    path: Path
-    cluster: str
-    group: str
-    target: ReplayTarget
-    created_at_ms: int
-    sent_count: int
-    dropped_count: int
-    in_doubt_count: int
-    runs: tuple[ReplayRun, ...]
-
-
 class LedgerIdentity(Struct, frozen=True):
     """What a ledger is for. `name` distinguishes ledgers for the same purpose; "" is the default ledger.
 
@@ -143,7 +109,7 @@ _ROWS = msgspec.json.Decoder(list[LedgerRow])
 
 def has_ledger(identity: LedgerIdentity) -> bool:
     """Return whether a ledger for this exists."""
-    return _find(_folder(create=False), identity) is not None
+    return _find(ledger_folder(create=False), identity) is not None
 
 
 class Ledger:
@@ -154,7 +120,7 @@ class Ledger:
 
     def __init__(self, identity: LedgerIdentity, now_ms: int) -> None:
         self._run = 0
-        folder = _folder(create=True)
+        folder = ledger_folder(create=True)
         busy = f"The dead letters of {identity.group} are already being replayed by"
         hint = "Try again when that process has ended."
         self._lock = take(folder / f"{_digest(identity)}.lock", "REPLAY", busy, hint)
@@ -242,6 +208,14 @@ class Ledger:
         with self._transaction():
             self._connection.execute("UPDATE runs SET ended_at_ms = ? WHERE id = ?", (now_ms, self._run))
 
+    def note_gaps(self, unread: Collection[str], beyond_count: int) -> None:
+        """Note what the last run left: brokers that it did not read, and how many are beyond its maximum."""
+        gaps = [*((name, 0) for name in sorted(unread)), *([(None, beyond_count)] if beyond_count else [])]
+        with self._transaction():
+            self._connection.execute(_GAPS)
+            self._connection.execute("DELETE FROM gaps WHERE run = (SELECT max(id) FROM runs)")
+            self._connection.executemany("INSERT INTO gaps SELECT max(id), ?, ? FROM runs", gaps)
+
     def _of_messages(self, query: str, message_ids: Sequence[str]) -> set[Any]:
         found: set[Any] = set()
         with self._reading():
@@ -264,14 +238,8 @@ class Ledger:
             raise refusal("ledger", self._path, error, _MOVE_AWAY) from error
 
 
-def read_ledgers(groups: Collection[str] = ()) -> list[LedgerSummary]:
-    """Return all ledgers of this user, or only those of some groups, the newest first."""
-    found = [_summary(path) for path in _paths(_folder(create=False))]
-    chosen = [each for each in found if each is not None and (not groups or each.group in groups)]
-    return sorted(chosen, key=lambda each: -each.created_at_ms)
-
-
-def _paths(folder: Path, digest: str = "*") -> list[Path]:
+def ledger_paths(folder: Path, digest: str = "*") -> list[Path]:
+    """Return the files of ledgers for one purpose, or of all, in a folder."""
     return sorted(folder.glob(f"{digest}-*.db")) if folder.is_dir() else []
 
 
@@ -283,8 +251,8 @@ def _digest(identity: LedgerIdentity) -> str:
 
 def _find(folder: Path, identity: LedgerIdentity) -> Path | None:
     """Return the file of a ledger of the same cluster."""
-    for path in _paths(folder, _digest(identity)):
-        with _read_only(path) as connection:
+    for path in ledger_paths(folder, _digest(identity)):
+        with read_only(path) as connection:
             if format_number(connection) == 0:
                 continue  # its first process was killed before it had tables
             found = connection.execute("SELECT brokers FROM ledger").fetchone()
@@ -300,58 +268,9 @@ def _merged_brokers(connection: sqlite3.Connection, identity: LedgerIdentity) ->
     return json.dumps({**earlier, **identity.brokers}, sort_keys=True)
 
 
-def _summary(path: Path) -> LedgerSummary | None:
-    """Return a ledger's summary; None if its first process ended before it wrote what the ledger is for."""
-    with _read_only(path) as connection:
-        if format_number(connection) == 0:
-            return None
-        row = connection.execute(
-            "SELECT id, name, cluster, group_name, kind, topic, created_at_ms FROM ledger"
-        ).fetchone()
-        if row is None:
-            return None
-        found = connection.execute("SELECT run, state, count(*) FROM letters GROUP BY run, state")
-        counts = {(run, state): count for run, state, count in found}
-        in_doubt = connection.execute("SELECT count FROM under_way").fetchone()
-        runs = connection.execute(
-            "SELECT id, started_at_ms, ended_at_ms, reason, user, host, pid, process_start, planned_count FROM runs"
-            " ORDER BY id"
-        )
-        return LedgerSummary(
-            id=row[0],
-            name=row[1],
-            path=path,
-            cluster=row[2],
-            group=row[3],
-            target=ReplayTarget(ReplayTargetKind(row[4]), row[5]),
-            created_at_ms=row[6],
-            sent_count=_total(counts, LedgerState.SENT),
-            dropped_count=_total(counts, LedgerState.DROPPED),
-            in_doubt_count=0 if in_doubt is None else in_doubt[0],
-            runs=tuple(
-                ReplayRun(
-                    started_at_ms=started_at_ms,
-                    ended_at_ms=ended_at_ms,
-                    state=change_state(ended_at_ms, host, pid, start),
-                    reason=reason,
-                    user=user,
-                    host=host,
-                    pid=pid,
-                    planned_count=planned_count,
-                    sent_count=counts.get((number, LedgerState.SENT), 0),
-                    dropped_count=counts.get((number, LedgerState.DROPPED), 0),
-                )
-                for number, started_at_ms, ended_at_ms, reason, user, host, pid, start, planned_count in runs
-            ),
-        )
-
-
-def _total(counts: Mapping[tuple[int, int], int], wanted: LedgerState) -> int:
-    return sum(count for (_, state), count in counts.items() if state == wanted)
-
-
 @contextmanager
-def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+def read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a ledger to read it. Raises UsageError and RmqctlError for a file that is damaged or unreadable."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             yield connection
@@ -361,7 +280,8 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
         raise UsageError(f"The ledger {path} has an invalid row: {error}.", hint=_MOVE_AWAY) from None
 
 
-def _folder(*, create: bool) -> Path:
+def ledger_folder(*, create: bool) -> Path:
+    """Return the folder of ledgers. Raises UsageError for one that cannot be created."""
     folder = state_folder(create=create) / "ledgers"
     if create:
         try:

@@ -91,6 +91,11 @@ class ReplayPlan(Struct):
         """Largest number that would be sent: with all that are in doubt, if they turn out not to be on the target."""
         return self.count + self.not_sent.get(OmissionReason.IN_DOUBT, 0)
 
+    def unread_brokers(self, more: Iterable[Failure] = ()) -> set[str]:
+        """Return the brokers whose dead letters could not all be read; `more` are failures of a later reading."""
+        failures = (each for each in (*self.failures, *more) if each.attempt is Attempt.READ)
+        return {each.broker_name for each in failures if each.broker_name is not None}
+
     @property
     def unsendable_count(self) -> int:
         """Number of dead letters that cannot be sent to this target."""

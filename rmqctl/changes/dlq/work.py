@@ -39,14 +39,20 @@ class ReplayWork(Struct, frozen=True):
     most: int | None
     source: Callable[[Client, Show], Awaitable[LetterSource]]
 
-    async def plan(self, client: Client, show: Show) -> ReplayPlan:
-        """Read and plan. Raises what reading raises, and BusyError while another process holds the ledger."""
+    async def plan(self, client: Client, show: Show, *, is_dry: bool = False) -> ReplayPlan:
+        """Read and plan. `is_dry`: nothing is noted.
+
+        Raises what reading raises, and BusyError while another process holds the ledger.
+        """
         identity = await self._identity(client)
         await self.check_target(client)
         source = await self.source(client, show)
         ledger = Ledger(identity, client.clock.now_ms()) if has_ledger(identity) else None
         try:
             plan = await plan_replay(source, self.target, ledger, self.most)
+            if ledger is not None and not is_dry and not plan.most_count:
+                # No run follows: this reading is what the last run left.
+                ledger.note_gaps(plan.unread_brokers(), plan.left_count)
         finally:
             if ledger is not None:
                 ledger.close()
@@ -82,11 +88,13 @@ class ReplayWork(Struct, frozen=True):
             # What cannot be sent was wanted too: dlq status counts it as left.
             planned_count = plan.most_count + plan.unsendable_count
             ledger.begin_run(who, reason, planned_count, clock.now_ms())
+            ledger.note_gaps(plan.unread_brokers(), plan.left_count)
             try:
                 await replay.run()
                 if after is not None:
                     await after(replay, ledger)
             finally:
+                ledger.note_gaps(plan.unread_brokers(source.failures()), plan.left_count)
                 ledger.end_run(clock.now_ms())
         finally:
             ledger.close()

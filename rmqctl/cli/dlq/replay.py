@@ -3,6 +3,7 @@
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
 from asyncio import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,7 +116,7 @@ def command(
     target = chosen_target(name, to_origin=to_origin, to_topic=topic)
     change = _transform(transform, plugin)
     work = _Work(invocation, name, target, ledger, wanted, from_file, most)
-    plan = invocation.ask(work.plan, open_ended=True)
+    plan = invocation.ask(partial(work.plan, is_dry=consent.dry_run), open_ended=True)
     display = invocation.display
     sample = [(letter, _made(letter, change)) for letter in plan.sample]
     plan.failures += (not_transformed(letter, made) for letter, made in sample if isinstance(made, PluginError))
@@ -178,12 +179,12 @@ class _Work:
         self._letters = TopicLetters(group, wanted.filter, None if wanted.match is None else wanted.match.accepts)
         self._work = ReplayWork(group, target, ledger_name, most, self._source)
 
-    async def plan(self, client: "Client") -> "ReplayPlan":
+    async def plan(self, client: "Client", *, is_dry: bool) -> "ReplayPlan":
         """Read and plan. Raises what ReplayWork.plan() does."""
         from rmqctl.cli.output.progress import ScanProgress
 
         with ScanProgress("Reading dead letters", is_wanted=self._with_notes) as progress:
-            return await self._work.plan(client, progress.show)
+            return await self._work.plan(client, progress.show, is_dry=is_dry)
 
     def replay(self, plan: "ReplayPlan", rate: float | None, transform: "Transform | None", reason: str | None) -> int:
         """Send, and show the receipt. Returns the exit code."""

@@ -16,7 +16,7 @@ from rmqctl.text.times import time_fields
 from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
-    from rmqctl.changes.dlq.ledger import LedgerSummary
+    from rmqctl.changes.dlq.ledger_summaries import LedgerSummary
 
 HELP = """\b
 Examples:
@@ -32,9 +32,11 @@ Columns:
   NAME      its name (--ledger of dlq replay); -o wide shows its file
   SENT      messages stored on the target, over all runs
   IN-DOUBT  messages that may be stored; the next run looks for them first
-  LEFT      messages that the last run was to send, but did not (yet)
-  STATE     DONE         the last run sent all
-            LEFT         the last run ended before all were sent
+  LEFT      messages that the last run was to send, but did not (yet), also
+            those beyond its --max; - if it could not read all of them
+  STATE     DONE         the last run read and sent all
+            LEFT         the last run ended before all were sent, did not read
+                         all, or was limited by --max
             RUNNING      a run is sending now
             INTERRUPTED  the last run was killed
             ELSEWHERE    the last run was on another host; its end is unknown
@@ -51,7 +53,7 @@ def command(
     ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.changes.dlq.ledger import read_ledgers
+    from rmqctl.changes.dlq.ledger_summaries import read_ledgers
 
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(COLUMNS, invocation.display)
@@ -73,13 +75,15 @@ def to_listing(ledgers: "list[LedgerSummary]") -> Listing:
 
 def _item(ledger: "LedgerSummary") -> dict[str, Any]:
     last = ledger.runs[-1] if ledger.runs else None
-    left = None if last is None else last.left_count
+    left = None if last is None or last.unread else last.left_count + last.beyond_count
     reasons = {} if ledger.target.topic is not None else {"targetTopic": "ORIGIN"}
     if last is None:
         reasons["leftCount"] = "NEW"
         state = "NEW"
     else:
-        state = "LEFT" if left and last.state is ChangeState.DONE else str(last.state)
+        if last.unread:
+            reasons["leftCount"] = "NOT_READ"
+        state = "LEFT" if left != 0 and last.state is ChangeState.DONE else str(last.state)
     return {
         "id": ledger.id,
         "name": ledger.name,
@@ -106,6 +110,8 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
                 "plannedCount": run.planned_count,
                 "sentCount": run.sent_count,
                 "droppedCount": run.dropped_count,
+                "beyondCount": run.beyond_count,
+                "unread": list(run.unread),
             }
             for run in ledger.runs
         ],
@@ -116,10 +122,15 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
 def _failures(item: Item) -> Iterator[Failure]:
     if item["state"] == ChangeState.RUNNING:
         return
-    in_doubt_count = item["inDoubtCount"]
+    in_doubt_count, last = item["inDoubtCount"], item["runs"][-1] if item["runs"] else None
+    left_count = 0 if last is None else last["plannedCount"] - last["sentCount"] - last["droppedCount"]
+    for name in () if last is None else last["unread"]:
+        error = RmqctlError("The last run could not read all of them, so it is unknown how many are left.")
+        yield Failure(name, f"dead letters of ledger {item['id']}", error)
     for count, sentence, attempt in (
         (in_doubt_count, "They may be stored: the next run looks for them first.", Attempt.UNANSWERED_WRITE),
-        ((item["leftCount"] or 0) - in_doubt_count, "The last run did not send them.", Attempt.WRITE),
+        (left_count - in_doubt_count, "The last run did not send them.", Attempt.WRITE),
+        (0 if last is None else last["beyondCount"], "They are beyond --max of the last run.", Attempt.WRITE),
     ):
         if count > 0:
             what = f"{counted(count, 'dead letter')} of ledger {item['id']}"

@@ -79,7 +79,7 @@ def command(
 
 def _forget(invocation: Invocation, broker_name: str) -> None:
     """Forget a broker. Raises NotFoundError if it is not remembered, UsageError if the context lists it."""
-    from rmqctl.cli.cluster_memory import forget
+    from rmqctl.changes.journal.cluster_memory import forget
 
     if broker_name in invocation.expected_brokers():
         sentence = f"Context {invocation.context_name} lists broker {broker_name}."

@@ -16,7 +16,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 
-from .shown_results import cut_of, failures_of, job_item, notes_of
+from .shown_results import failures_of, job_item, notes_of, warnings_of
 from .shown_values import show_value
 from .table_folder import ClusterLabel, known_name_servers
 
@@ -357,7 +357,7 @@ class _Shown:
             failures=self._failures if all_ran is self._ran else [f for ran in all_ran for f in failures_of(ran)],
             extra={"jobs": [job_item(ran) for ran in all_ran]},
             notes=notes if rows else notes[1:],
-            warnings=[sentence for ran in all_ran for sentence in cut_of(ran)],
+            warnings=[sentence for ran in all_ran for sentence in warnings_of(ran)],
             empty="" if not notes else notes[0],
         )
 

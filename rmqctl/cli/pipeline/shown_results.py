@@ -31,7 +31,7 @@ def job_item(ran: JobRun) -> dict[str, Any]:
             {"path": written.path, "rowCount": written.row_count} for written in (outcome.written if outcome else ())
         ],
         "facts": dict(outcome.facts) if outcome is not None else {},
-        "notes": list(outcome.notes) if outcome is not None else [],
+        "notes": [*outcome.notes, *outcome.warnings] if outcome is not None else [],
         "isDone": ran.error is None,
     }
 
@@ -42,6 +42,11 @@ def notes_of(ran: JobRun) -> list[str]:
     if outcome is None:
         return []
     return [*(_written(ran, outcome)), *outcome.notes]
+
+
+def warnings_of(ran: JobRun) -> list[str]:
+    """Return the job's warnings, and that of rows that are left out."""
+    return [] if ran.outcome is None else [*ran.outcome.warnings, *cut_of(ran)]
 
 
 def cut_of(ran: JobRun) -> list[str]:

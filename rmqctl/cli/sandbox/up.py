@@ -63,7 +63,7 @@ def command(
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.cli.cluster_memory import forget_cluster
+    from rmqctl.changes.journal.cluster_memory import forget_cluster
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.control.process import SandboxOptions, check_options, run_sandbox
 

@@ -126,7 +126,8 @@ class JobResult(Struct, frozen=True):
 
     `rows` are plain values by the keys of Job.fields, possibly only the first ones. `row_count` counts all rows;
     `is_cut` says that there are more rows when they were not counted. `shows` are wide columns without which these rows
-    could be mistaken for each other. `facts` are single values, by their keys in JSON.
+    could be mistaken for each other. `facts` are single values, by their keys in JSON. `warnings` are sentences without
+    which the rows would mislead: they are shown with -q, too.
     `failures` are the parts of the cluster that could not be read, or what could not be done; the result has the rest.
     `is_unconfirmed`: something was sent whose result is unknown, or that is stored less safely than configured.
     """
@@ -136,6 +137,7 @@ class JobResult(Struct, frozen=True):
     facts: Mapping[str, Any] = field(default_factory=dict)
     written: tuple[WrittenTable, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     is_cut: bool = False
     shows: frozenset[str] = frozenset()

@@ -31,13 +31,14 @@ class LagPage(NamedTuple):
     """The content of a page: facts and group rows as in the job's JSON, and series of the plotted groups.
 
     `group_count` counts all groups, also those without a row. Series are by (cluster label, cluster, group), as
-    returned by jobs.lag.series.group_series.
+    returned by jobs.lag.series.group_series. `warnings` are sentences without which the rows would mislead.
     """
 
     facts: Mapping[str, Any]
     groups: Sequence[Mapping[str, Any]]
     group_count: int
     series: Mapping[tuple[str, str | None, str], GroupSeries]
+    warnings: Sequence[str] = ()
 
 
 def render_page(page: LagPage) -> str:

@@ -72,8 +72,8 @@ class MessageReader(DataSourceReader):
     """Reads the messages between two places of the topics."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
-        if options.commit_group is not None:
-            raise UsageError("The option commitGroup is only for streams.")
+        if options.stream_only:
+            raise UsageError(f"The option {options.stream_only[0]} is only for streams.")
         self._planner = Planner(options, columns)
         # Spark may ask several times for one read, and must get the same answer.
         self._planned: list[MessagePartition] | None = None

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -35,13 +36,14 @@ _PASSED_ON = (
 _READING = (
     "nameServers", "topic", "subscribePattern", "assign", "consumerGroup", "startingOffsets", "endingOffsets", "tags",
     "sql", "minPartitions", "maxPartitions", "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay",
-    "failOnDataLoss", "commitGroup", *_PASSED_ON,
+    "failOnDataLoss", "failOnAbsentBroker", "commitGroup", *_PASSED_ON,
 )  # fmt: skip
 _WRITING = ("nameServers", "topic", *_PASSED_ON)
 # Options that Spark itself adds for a path or a table.
 _SPARKS = frozenset({"path", "checkpointlocation"})
 _MAX_COUNT = 2**31 - 1
 _CHOOSING = ("topic", "subscribePattern", "assign")
+_OF_STREAMS = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
 
 
 class Bound(StrEnum):
@@ -89,7 +91,7 @@ class TopicChoice(Struct, frozen=True):
 
 
 class SourceOptions(Struct, frozen=True):
-    """What to read, and how."""
+    """What to read, and how. `has_ending`: an end is given; `stream_only` are the given options that need a stream."""
 
     access: Access
     topics: TopicChoice
@@ -104,7 +106,10 @@ class SourceOptions(Struct, frozen=True):
     min_offsets_per_trigger: int = 0
     max_offsets_per_trigger: int | None = None
     fail_on_data_loss: bool = True
+    fail_on_absent_broker: bool = True
     commit_group: str | None = None
+    has_ending: bool = False
+    stream_only: tuple[str, ...] = ()
 
 
 class SinkOptions(Struct, frozen=True):
@@ -173,6 +178,9 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
         raise UsageError("The option maxTriggerDelay needs minOffsetsPerTrigger.")
     with option_errors("The option maxTriggerDelay"):
         delay_ms = parse_duration_ms(delay_text or "15m")
+    min_partitions, max_partitions = given.count("minPartitions") or 1, given.count("maxPartitions")
+    if max_partitions is not None and min_partitions > max_partitions:
+        raise UsageError("The option minPartitions is more than maxPartitions.")
     if (commit_group := given.text("commitGroup")) is not None:
         require_new_name(commit_group)
     return SourceOptions(
@@ -184,12 +192,15 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
         group=group,
         tags=_tags(tags),
         sql=sql,
-        min_partitions=given.count("minPartitions") or 1,
-        max_partitions=given.count("maxPartitions"),
+        min_partitions=min_partitions,
+        max_partitions=max_partitions,
         min_offsets_per_trigger=least or 0,
         max_offsets_per_trigger=most,
         fail_on_data_loss=given.truth("failOnDataLoss", True),
+        fail_on_absent_broker=given.truth("failOnAbsentBroker", True),
         commit_group=commit_group,
+        has_ending=given.text("endingOffsets") is not None,
+        stream_only=tuple(name for name in _OF_STREAMS if given.text(name) is not None),
     )
 
 
@@ -252,12 +263,21 @@ def _assigned(text: str) -> TopicChoice:
 
 def _json(name: str, text: str, shape: str) -> dict[str, Any]:
     try:
-        read = json.loads(text)
+        read = json.loads(text, object_pairs_hook=partial(_once, name))
     except ValueError:
         raise UsageError(f"The option {name} is not valid JSON: {text[:60]!r}.", hint=shape) from None
     if not isinstance(read, dict):
         raise UsageError(f"The option {name} must be a JSON object, not {text[:60]!r}.", hint=shape)
     return read
+
+
+def _once(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises UsageError for a key that is there twice: JSON would keep only the last one."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key in made if sum(key == other for other, _ in pairs) > 1)
+        raise UsageError(f"The option {name} names {twice!r} twice.")
+    return made
 
 
 def _tags(text: str | None) -> frozenset[str]:

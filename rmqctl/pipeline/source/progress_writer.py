@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from rmqctl.admin.offsets.write import store_offset
 from rmqctl.admin.results import ask_all
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
+from rmqctl.client.stored_offsets import fetch_stored_offsets
 from rmqctl.errors import RmqctlError, UnreachableError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
@@ -24,13 +26,17 @@ _LOG = logging.getLogger(__name__)
 
 # A broker that does not answer must not hold up the stream for long: the next batch writes what is left.
 _MOST_S = 5.0
+# How often the offsets are read back: brokers persist them every 5 s.
+_LOOK_EVERY_S = 10.0
 
 
 class ProgressWriter:
-    """Writes offsets to the brokers whenever they have changed.
+    """Writes offsets to the brokers whenever they have changed, here or there.
 
-    The first write must succeed, unless a broker does not answer: the group exists and has no members, and the account
-    may write. Afterwards, what cannot be written is a warning, and written with the next change.
+    A broker that crashes loses the offsets of its last seconds, and tools can move them. They are therefore read back
+    from time to time, also while the stream reads nothing. The first write must succeed, unless a broker does not
+    answer: the group exists and has no members, and the account may write. Afterwards, what cannot be written is a
+    warning, and is tried again.
     """
 
     def __init__(self, access: Access, group: str) -> None:
@@ -38,16 +44,20 @@ class ProgressWriter:
         self._group = group
         self._written: dict[MessageQueue, int] = {}
         self._is_begun = False
+        # The monotonic time at which what brokers have is read back.
+        self._look_at_s = 0.0
         # The last warning, which is not repeated while it stays the same.
         self._warned: str | None = None
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Write offsets that differ from the last written ones. Raises RmqctlError only at the first write."""
-        due = {mq: offset for mq, offset in offsets.items() if self._written.get(mq) != offset}
-        if not due:
+        if not offsets:
+            return
+        is_look_due = time.monotonic() >= self._look_at_s
+        if not is_look_due and all(self._written.get(mq) == offset for mq, offset in offsets.items()):
             return
         try:
-            asyncio.run(self._write(due))
+            asyncio.run(self._write(offsets, looks=is_look_due and self._is_begun))
         except RmqctlError as error:
             if not self._is_begun and not isinstance(error, UnreachableError):
                 raise
@@ -55,23 +65,41 @@ class ProgressWriter:
         else:
             self._warned = None
 
-    async def _write(self, due: Mapping[MessageQueue, int]) -> None:
+    async def _write(self, offsets: Mapping[MessageQueue, int], *, looks: bool) -> None:
         async with await self._access.connect() as client:
             brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-            await self._require_no_members(client, brokers)
+            errors = list((await self._look(client, brokers, offsets)).values()) if looks else []
+            # The stream warns of the queues of brokers that are not registered.
+            due = [mq for mq in offsets if mq.broker_name in brokers and self._written.get(mq) != offsets[mq]]
+            if due:
+                await self._require_no_members(client, brokers)
 
             async def store(mq: MessageQueue) -> None:
                 master = client.require_master(brokers[mq.broker_name])
-                if not await store_offset(client, master, self._group, mq, due[mq]):
+                if not await store_offset(client, master, self._group, mq, offsets[mq]):
                     raise RmqctlError(f"{mq.broker_name} keeps the offset of {mq} until a pending reset is over.")
 
-            # The stream warns of the queues of brokers that are not registered.
-            answers = await ask_all([mq for mq in due if mq.broker_name in brokers], store)
-        self._written |= {mq: due[mq] for mq in answers.ok}
-        if answers.failed:
+            answers = await ask_all(due, store)
+        self._written |= {mq: offsets[mq] for mq in answers.ok}
+        if errors := [*errors, *answers.failed.values()]:
             # A refusal stays; a broker that does not answer may do so the next time.
-            raise min(answers.failed.values(), key=lambda error: isinstance(error, UnreachableError))
+            raise min(errors, key=lambda error: isinstance(error, UnreachableError))
         self._is_begun = True
+
+    async def _look(
+        self, client: Client, brokers: Mapping[str, BrokerData], offsets: Mapping[MessageQueue, int]
+    ) -> Mapping[str, RmqctlError]:
+        """Note the offsets that brokers have stored now; return the errors of those that did not answer."""
+
+        async def ask(broker_name: str) -> None:
+            queues = [mq for mq in offsets if mq.broker_name == broker_name]
+            for mq, offset in (await fetch_stored_offsets(client, brokers[broker_name], self._group, queues)).items():
+                # None: the broker has lost it.
+                self._written[mq] = -1 if offset is None else offset
+
+        answers = await ask_all({mq.broker_name for mq in offsets} & brokers.keys(), ask)
+        self._look_at_s = time.monotonic() + _LOOK_EVERY_S
+        return answers.failed
 
     async def _require_no_members(self, client: Client, brokers: Mapping[str, BrokerData]) -> None:
         """Raise UsageError for a group with members, which commit offsets too; NotFoundError for an unknown group."""

@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rmqctl.admin.messages.spans import QueueSpan, fetch_spans
+from rmqctl.admin.messages.spans import QueueSpan, fetch_span
 from rmqctl.admin.messages.time_search import find_end, find_first_since
-from rmqctl.admin.results import all_failed, all_or_failed, ask_all
+from rmqctl.admin.results import Answers, all_failed, all_or_failed, ask_all
 from rmqctl.admin.topics.queues import chosen_queues, fetch_route
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_stored_offsets
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.errors import NotRegisteredError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.cluster_memory import topics_of_missing
 from rmqctl.rules.store_times import TimeOrder, describe_orders
 from rmqctl.text.names import one_of
 
@@ -39,9 +40,13 @@ OnLoss = Callable[[LostRange], None]
 
 
 class RetainedQueues(Struct, frozen=True):
-    """What brokers retain of the topics."""
+    """What brokers retain of the topics; `unreached` are the queues of brokers that did not answer, with the reason.
+
+    A broker that is not registered has the queues that rmqctl remembers on this machine.
+    """
 
     spans: Mapping[MessageQueue, QueueSpan]
+    unreached: Mapping[MessageQueue, UnreachableError] = {}
 
     def edge(self, *, latest: bool) -> dict[MessageQueue, int]:
         """Return the first or the last offset of each queue."""
@@ -51,22 +56,40 @@ class RetainedQueues(Struct, frozen=True):
 async def fetch_retained_queues(client: Client, choice: TopicChoice) -> RetainedQueues:
     """Fetch the first and last offsets of the chosen queues.
 
-    A pattern is matched with the topics that any name server knows. Raises NotFoundError for a topic, UsageError for a
-    queue that does not exist, and the errors of brokers.
+    A pattern is matched with the topics that any name server knows, and with remembered ones of missing brokers. Raises
+    NotFoundError for a topic, UsageError for a queue that does not exist, the errors with which brokers refuse, and
+    UnreachableError when none of them answers.
     """
     topics = choice.names
     if choice.pattern is not None:
-        topics = tuple(name for name in await client.topic_names() if choice.has(name))
+        missing = (await client.cluster()).missing
+        names = {*await client.topic_names(), *topics_of_missing(client.expectation, missing)}
+        topics = tuple(sorted(filter(choice.has, names)))
 
-    async def ask(topic: str) -> list[QueueSpan]:
-        route = await fetch_route(client, topic)
-        found, failures = await fetch_spans(client, route, chosen_queues(route, choice.queues.get(topic, ())))
-        if failures:
-            raise all_failed(failure.error for failure in failures)
-        return found
+    async def ask(topic: str) -> Answers[MessageQueue, QueueSpan]:
+        try:
+            route = await fetch_route(client, topic)
+        except NotRegisteredError:
+            route = await client.route(topic)
+        brokers = {broker.broker_name: broker for broker in route.brokers}
 
-    answers = await ask_all(topics, ask)
-    return RetainedQueues({span.mq: span for found in all_or_failed(answers).values() for span in found})
+        async def ask_span(mq: MessageQueue) -> QueueSpan:
+            if mq.broker_name not in brokers:
+                raise UnreachableError(mq.broker_name, "the name server does not list its address")
+            return await fetch_span(client, brokers[mq.broker_name], mq)
+
+        return await ask_all(chosen_queues(route, choice.queues.get(topic, ())), ask_span)
+
+    answers = all_or_failed(await ask_all(topics, ask)).values()
+    spans = {mq: span for answer in answers for mq, span in answer.ok.items()}
+    unreached: dict[MessageQueue, UnreachableError] = {}
+    for mq, error in ((mq, error) for answer in answers for mq, error in answer.failed.items()):
+        if not isinstance(error, UnreachableError):
+            raise error
+        unreached[mq] = error
+    if unreached and not spans:
+        raise all_failed(unreached.values())
+    return RetainedQueues(spans, unreached)
 
 
 async def fetch_read_offsets(
@@ -131,6 +154,8 @@ def _numbers(
         for name, offset in queues.items():
             mq = queue_of(topic, name)
             span = found.spans.get(mq)
+            if mq in found.unreached:
+                continue
             if span is None:
                 there = (f"{mq.broker_name}:{mq.queue_id}" for mq in sorted(found.spans) if mq.topic == topic)
                 raise UsageError(f"Topic {topic} has no readable queue {name}.", hint=one_of(there))

@@ -49,6 +49,8 @@ _TYPES = {
 _DELAYS = ("delay_level", "delay_ms", "deliver_ts")
 # Delayed messages in flight: brokers ignore a delay in a batch, so each is a request.
 _AT_ONCE = 32
+# The delay levels that brokers have by default (messageDelayLevel).
+_MOST_DELAY_LEVEL = 18
 # How long to wait before sending again to a broker that does not answer; the timeout limits the retries.
 _AGAIN_S = 1.0
 
@@ -103,7 +105,7 @@ class _Sending:
                 queues: dict[str, tuple[MessageQueue, ...]] = {}
                 places: dict[_Place, list[OutgoingMessage]] = {}
                 for row in _rows(batch):
-                    topic = _named(row.get("topic") or self._topic, own)
+                    topic = _named(self._topic if row.get("topic") is None else row["topic"], own)
                     message = _message(row, keys.make(client.clock.now_ms()))
                     if topic not in queues:
                         queues[topic] = writable_queues(await producer.routes.route(topic))
@@ -204,7 +206,7 @@ def _queue(
 
 
 def _named(topic: str | None, own: Collection[str]) -> str:
-    if topic is None:
+    if not topic:
         raise UsageError("Cannot send a row without a topic.", hint="Set the option topic for all rows.")
     require_target_topic(topic, own=own)
     return topic
@@ -218,6 +220,10 @@ def _message(row: dict[str, Any], unique_key: str) -> OutgoingMessage:
         raise UsageError(f"Cannot send a row that has more than one of {listed(_DELAYS)}.")
     if any((row.get(name) or 0) < 0 for name in (*_DELAYS, "queue_id")):
         raise UsageError(f"Cannot send a row with a negative number in queue_id, {listed(_DELAYS)}.")
+    if row.get("delay_level") is not None and not 1 <= row["delay_level"] <= _MOST_DELAY_LEVEL:
+        raise UsageError(f"Cannot send a row with a delay_level other than 1 to {_MOST_DELAY_LEVEL}.")
+    if not -(2**31) <= (row.get("flag") or 0) < 2**31:
+        raise UsageError(f"Cannot send a row with flag {row['flag']}: it must be a number of 32 bits.")
     deliver_us = row.get("deliver_ts")
     # Properties that RocketMQ itself set on a message that was read are left out: sending sets them again.
     own = {name: value for name, value in (row.get("properties") or ()) if name not in RESERVED and value}

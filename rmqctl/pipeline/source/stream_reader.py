@@ -13,7 +13,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 
 from .hints import with_hints
-from .options import Bound, SourceOptions
+from .options import SourceOptions
 from .planner import MessagePartition, Planner, task_of
 from .progress_writer import ProgressWriter
 from .ranges import QueueRange, admit, offsets_as_json, offsets_of_json
@@ -36,7 +36,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Continues where the last batch ended. Its offsets are by queue, as in `startingOffsets`."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
-        if options.ending.bound is not Bound.LATEST:
+        if options.has_ending:
             raise UsageError("The option endingOffsets is not supported for a stream.")
         self._planner = Planner(options, columns)
         # The offsets at the start of an AvailableNow run, which ends there.
@@ -78,7 +78,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._progress is not None:
             # Spark calls commit() for a batch only when it plans the next one; the start is known earlier.
             self._progress.write(given)
-        found = self._until or self._planner.ask(self._planner.found)
+        found = self._until or self._planner.ask_patiently(self._planner.found)
         self._planner.check_absent(found, given)
         begun = {**found.edge(latest=False), **given}
         ends = found.edge(latest=True)
@@ -103,9 +103,9 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ending = offsets_of_json(start), offsets_of_json(end)
 
         async def ask(client: Client) -> list[QueueRange]:
-            return self._planner.ranges(await self._planner.found(client), begun, ending)
+            return await self._planner.ranges(client, begun, ending)
 
-        return self._planner.partitions(self._planner.ask(ask))
+        return self._planner.partitions(self._planner.ask_patiently(ask))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in a task."""

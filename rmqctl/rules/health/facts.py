@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
+from math import sqrt
+from operator import ge
 
 from msgspec import Struct
 
@@ -83,14 +86,34 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def rise(self) -> int | None:
-        """How much higher the lag was in the second half of the time than in the first, at its lowest."""
+        """How much higher the lag was in the second half of the time than in the first, at its lowest, or its climb.
+
+        The climb is that of all the time. In twice the time, a queue that is filled at random varies by sqrt(2) more.
+        """
+        rise, climb = self._rise_of_halves, self._climb
+        return rise if rise is None or climb is None else max(rise, int(climb / sqrt(2)))
+
+    @property
+    def growth_per_minute(self) -> int | None:
+        """How much the lag grows per minute: the rise is that of half the time, the climb that of all."""
+        rise = self._rise_of_halves
+        return None if rise is None else round(max(2 * rise, self._climb or 2 * rise) * 60_000 / self.lag_span_ms)
+
+    @property
+    def _rise_of_halves(self) -> int | None:
         early, later = self.lowest_in(0, PART_COUNT // 2), self.lowest_in(PART_COUNT // 2, PART_COUNT)
         return None if early is None or later is None else later - early
 
     @property
-    def growth_per_minute(self) -> int | None:
-        """How much the lag grows per minute: `rise` is that of half the time."""
-        return None if self.rise is None else round(self.rise * 2 * 60_000 / self.lag_span_ms)
+    def _climb(self) -> int | None:
+        """How much higher the lag is at the end than at the start, if it only rises after a fall; else None.
+
+        It must have risen in each eighth since then, and these are at least half of all.
+        """
+        lows = [low for low in self.lows if low is not None]
+        turned = max((index for index, pair in enumerate(pairwise(lows), 1) if ge(*pair)), default=0)
+        has_risen = turned > 0 and len(lows) - turned >= PART_COUNT // 2 and lows[-1] > lows[0]
+        return lows[-1] - lows[0] if has_risen and self.lag_span_ms >= FLUCTUATION_MS else None
 
     @property
     def span_ms(self) -> int:

@@ -156,6 +156,8 @@ def lag_growth(facts: QueueFacts) -> Cause:
     - A lag that does not rise from each eighth of the time to the next fluctuates. Then it must rise by more than a
       queue that is filled at random does.
     - A lag that falls again in the last quarter was a burst.
+    - A lag that has risen in each eighth since a fall, at least half of all, rises by what it is above its start: both
+      halves can have the same lowest value.
     """
     rise = facts.rise
     if rise is None:
@@ -204,7 +206,8 @@ _SENTENCES = {
     " it is {last} behind",
     Cause.STANDS_STILL: "its offset {facts.offset_last} did not move in {span}; it is {last} behind",
     Cause.LAG_GROWS: "its offset moves, but the lag grows; it is {last} behind{growth}",
-    Cause.LAG_STEADY: "it consumes as many messages as arrive; it is {last} behind{growth}",
+    Cause.LAG_STEADY: "at its lowest, the lag is about the same in both halves of the time;"
+    " it is {last} behind{growth}",
     Cause.LAG_FALLS: "the lag falls; it is {last} behind{growth}",
     Cause.NO_SAMPLES: "it has no samples",
     Cause.OFFSET_BEYOND_MAX: "the stored offset is beyond the end of the queue",

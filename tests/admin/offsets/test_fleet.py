@@ -339,3 +339,14 @@ def test_names_of_groups_are_complete_or_unknown() -> None:
     cluster.servers["broker-b"].table[Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = SILENCE
     fleet = _fleet(cluster)
     assert (fleet.names, fleet.configured) == (None, None)
+
+
+def test_a_broker_that_only_members_name_may_have_more_of_each_group() -> None:
+    cluster = _cluster()
+    cluster.brokers["broker-a"].groups["busy"].members["one"] = running(
+        {A0: held(), MessageQueue("T", "broker-c", 0): held()}
+    )
+    fleet = _fleet(cluster)
+    assert (fleet.unlisted, fleet.names, fleet.configured) == ({"broker-c"}, None, None)
+    assert {group.hidden_anywhere for group in fleet.groups} == {Unknown.BROKER_NOT_REGISTERED}
+    assert _fleet(_cluster()).unlisted == frozenset()

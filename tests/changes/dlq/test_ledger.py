@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from rmqctl.changes.dlq.ledger import (
     LedgerRow,
     LedgerState,
     has_ledger,
-    read_ledgers,
 )
+from rmqctl.changes.dlq.ledger_summaries import read_ledgers
 from rmqctl.changes.dlq.rules.replay import ReplayTarget, ReplayTargetKind, retry_target
 from rmqctl.errors import BusyError, UsageError
 from rmqctl.model.receipt import ChangeState, Who
@@ -93,6 +94,24 @@ def test_runs_and_counts_are_read_while_it_is_open() -> None:
     assert (first.state, first.dropped_count, first.user) == (ChangeState.DONE, 1, "me")
     assert (second.state, second.sent_count, second.left_count) == (ChangeState.ELSEWHERE, 1, 1)
     assert read_ledgers(("H",)) == []
+
+
+def test_what_runs_left_is_read_also_from_a_ledger_that_has_no_table_for_it(folder: Path) -> None:
+    def left() -> list[tuple[tuple[str, ...], int]]:
+        (summary,) = read_ledgers()
+        return [(run.unread, run.beyond_count) for run in summary.runs]
+
+    with _open() as ledger:
+        for number in range(2):
+            ledger.begin_run(Who("me", host_name(), os.getpid(), None), None, 4, number)
+            assert left()[number:] == [((), 0)]
+            ledger.note_gaps({"broker-b", "broker-a"}, 7)
+        ledger.note_gaps((), 3)
+        assert left() == [(("broker-a", "broker-b"), 7), ((), 3)]
+    (path,) = folder.glob("*.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE gaps")
+    assert left() == [((), 0), ((), 0)]
 
 
 def test_a_second_process_is_refused() -> None:

@@ -188,6 +188,39 @@ def test_what_cannot_be_sent_is_not_success(words: tuple[str, ...], sandbox: Thr
     assert replay(capsys, "--to-topic", "orders", "--yes")[0].code == 0
 
 
+def test_what_a_run_did_not_read_or_take_is_left(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    def status() -> tuple[str, int | None, list[tuple[str | None, str]]]:
+        (ledger,) = ledgers(capsys)
+        shown = call(capsys, "dlq", "status", "-o", "json")
+        errors = [
+            (error["brokerName"], error["what"].partition(" of ")[0]) for error in json.loads(shown.out)["errors"]
+        ]
+        assert shown.code == (8 if errors else 0)
+        return ledger["state"], ledger["leftCount"], errors
+
+    topics = sandbox.sandbox.brokers["broker-b"].topics
+    sandbox.call(lambda _: topics.put(Topic("%DLQ%G", 1, 1, perm=2)))
+    assert replay(capsys, "--max", "1", "--yes")[0].code == 8
+    count = COUNT // 2
+    assert status() == ("LEFT", None, [("broker-b", "dead letters"), (None, f"{count - 1} dead letters")])
+    # No run follows, and broker-b is not read either.
+    assert replay(capsys, "--yes")[0].code == 8
+    assert replay(capsys, "--yes")[0].code == 8
+    assert status() == ("LEFT", None, [("broker-b", "dead letters")])
+    sandbox.call(lambda _: topics.put(Topic("%DLQ%G", 1, 1)))
+    assert replay(capsys, "--max", "1", "--yes")[0].code == 0
+    assert status() == ("LEFT", count - 1, [(None, f"{count - 1} dead letters")])
+    assert replay(capsys, "--tag", "none", "--dry-run")[0].code == 0
+    assert status()[0] == "LEFT"
+    assert replay(capsys, "--yes")[0].code == 0
+    assert status() == ("DONE", 0, [])
+    # Nothing is sent, and it is known of more or fewer brokers.
+    for perm, code, state in ((2, 8, "LEFT"), (6, 0, "DONE")):
+        closed = Topic("%DLQ%G", 1, 1, perm=perm)
+        sandbox.call(lambda _, closed=closed: topics.put(closed))
+        assert (replay(capsys, "--yes")[0].code, status()[0]) == (code, state)
+
+
 def test_the_ledger_has_a_name_and_a_file(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
     assert replay(capsys, "--ledger", "second", "--yes")[0].code == 0
     (ledger,) = ledgers(capsys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zipfile
 from importlib import import_module
@@ -165,6 +166,20 @@ def test_a_package_that_can_t_be_written(capsys: Captured, tmp_path: Path) -> No
 def test_rows_beyond_the_limit_are_never_left_out_silently(outcome: JobResult, warnings: list[str]) -> None:
     (job,) = load_jobs(["read"])
     assert cut_of(JobRun(job, 1, outcome)) == warnings
+
+
+@pytest.mark.parametrize("words", [(), ("-o", "json")])
+def test_what_would_mislead_is_said_with_q_too(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    (job,) = load_jobs(["lag"])
+    outcome = JobResult(notes=("It is fine.",), warnings=("It is old.",))
+    monkeypatch.setattr("rmqctl.pipeline.session.find_spec", lambda name: name)
+    monkeypatch.setattr("rmqctl.pipeline.run.run_jobs", lambda *_, **__: iter([JobRun(job, 1, outcome)]))
+    done = call(capsys, "-q", "pipeline", "run", "lag", "--tables", "t", *words)
+    assert (done.code, done.err) == (0, "rmqctl: It is old.\n")
+    if words:
+        assert json.loads(done.out)["jobs"][0]["notes"] == ["It is fine.", "It is old."]
 
 
 def test_a_broker_that_spark_does_not_see_is_named_and_its_result_is_partial(

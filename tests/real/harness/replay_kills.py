@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rmqctl.changes.dlq.ledger import read_ledgers
+from rmqctl.changes.dlq.ledger_summaries import read_ledgers
 
 from .cluster import Cluster
 from .queue_tables import topic_status

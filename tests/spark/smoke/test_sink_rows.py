@@ -39,8 +39,8 @@ from tests.spark.smoke.smoke_data import BROKERS, PATIENT, create_topic, read_al
 
 _KINDS: dict[str, tuple[DataType, pa.DataType]] = {
     **dict.fromkeys(("topic", "body", "keys", "broker_name", "sharding_key"), (StringType(), pa.string())),
-    **dict.fromkeys(("queue_id", "flag"), (IntegerType(), pa.int32())),
-    **dict.fromkeys(("delay_level", "delay_ms"), (LongType(), pa.int64())),
+    **dict.fromkeys(("queue_id",), (IntegerType(), pa.int32())),
+    **dict.fromkeys(("delay_level", "delay_ms", "flag"), (LongType(), pa.int64())),
     "deliver_ts": (TimestampType(), pa.timestamp("us", "America/New_York")),
     "properties": (MapType(StringType(), StringType()), pa.map_(pa.string(), pa.string())),
 }
@@ -118,6 +118,10 @@ def test_delays(delay: dict[str, Any], properties: dict[str, str]) -> None:
         ({"sharding_key": ""}, "The sharding key is empty."),
         ({"delay_level": 1, "delay_ms": 5}, "more than one of delay_level, delay_ms, deliver_ts"),
         ({"delay_level": -1}, "a negative number"),
+        ({"delay_level": 0}, "a delay_level other than 1 to 18"),
+        ({"delay_level": 19}, "a delay_level other than 1 to 18"),
+        ({"flag": 2**31}, "flag 2147483648: it must be a number of 32 bits"),
+        ({"topic": ""}, "a row without a topic"),
         ({"topic": "TBW102"}, "TBW102"),
     ],
 )

@@ -16,6 +16,7 @@ from rmqctl.pipeline.jobs.slo.job import JOB
 from rmqctl.pipeline.jobs.slo.limits import LagLimits
 from rmqctl.pipeline.jobs.slo.states import GroupSamples, LimitState, group_states
 from rmqctl.pipeline.tables.delta import Table
+from rmqctl.pipeline.tables.marks import whole_mark
 from rmqctl.pipeline.tables.schemas import SLO_WEEKS
 from rmqctl.rules.health import Observation
 from rmqctl.rules.time_lag import interpolate_time_lag
@@ -120,6 +121,23 @@ def test_time_without_snapshots_is_not_measured(tmp_path: Path) -> None:
         _run(tmp_path, MONDAY_MS + WEEK_MS, max_lags=("10",), cluster_label="X")
 
 
+def test_a_group_that_only_an_incomplete_snapshot_has_is_none(tmp_path: Path) -> None:
+    blank = [row | {"max_offset": None, "min_offset": None} for row in _samples("phantom", [None])]
+    store_rows(tmp_path, [*blank, *_samples("G", [0] * 5)])
+
+    def groups(**options: Any) -> list[str]:
+        outcome = _run(tmp_path, MONDAY_MS + WEEK_MS, max_lags=("10",), since=str(MONDAY_MS), **options)
+        return sorted(row["group"] for row in outcome.rows)
+
+    assert groups() == ["G", "phantom"]
+    store_rows(tmp_path, [], {whole_mark("L"): MONDAY_MS + 2 * _STEP_MS})
+    # The complete snapshot that lacks it was taken later.
+    assert groups(until=str(MONDAY_MS + _STEP_MS)) == ["G", "phantom"]
+    assert groups(groups=("phantom",)) == []
+    assert groups() == ["G"]
+    assert {row[1] for row in _stored(tmp_path)} == {"G"}
+
+
 def test_clusters_are_told_apart(tmp_path: Path) -> None:
     for label, lag in (("A", 5), ("B", 50)):
         store_rows(tmp_path, _samples("G", [lag] * 168, cluster_label=label))
@@ -165,6 +183,9 @@ def test_a_known_part_exceeds_a_limit_but_meets_none() -> None:
     assert states(lag, (95, 100), (None, 100)) == [LimitState.UNKNOWN]
     assert states(lag, (80, 100), (None, 100)) == [LimitState.OUTSIDE]
     assert states(lag, (101, 100)) == [LimitState.UNKNOWN]
+    # No snapshot knows the end of any queue: no broker that has one answered.
+    for limits in (lag, LagLimits(None, 30_000)):
+        assert states(limits, (None, None)) == [LimitState.UNKNOWN]
     # The message is older than the first snapshot, a minute ago: how much is unknown.
     assert states(LagLimits(None, 30_000), (98, 100)) == [LimitState.OUTSIDE]
     assert states(LagLimits(None, 90_000), (98, 100)) == [LimitState.UNKNOWN]

@@ -17,16 +17,16 @@ from rmqctl.admin.offsets.fleet import FleetProgress
 from rmqctl.admin.offsets.group import fetch_matching_progress
 from rmqctl.admin.offsets.reading import GroupProgress
 from rmqctl.client.access import Access
-from rmqctl.errors import UnreachableError
+from rmqctl.errors import NotFoundError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.net.clock import SystemClock
-from rmqctl.pipeline.jobs.asking import ask_cluster
+from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.cli.calls import closed_address, spawn
-from tests.spark.samples import rows_of
+from tests.spark.samples import rows_of, stored_rows
 from tests.spark.smoke.smoke_data import create_topic, delete_before, leave, put
 
 _AT_MS = 1_795_345_920_000  # 2026-11-22T11:12:00Z
@@ -137,6 +137,42 @@ def test_a_run_that_lacks_answers_gives_way_to_one_that_has_them(sandbox: Thread
     assert taken((silent,)) == (2, False, 1)
     assert taken(()) == (2, False, 0)
     assert taken((silent,)) == (0, True, 0)
+
+
+def test_queues_of_a_broker_that_is_not_listed_any_more_are_unknown(
+    sandbox: ThreadedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group = "SmokeSnapUnlisted", "SmokeSnapUnlistedGroup"
+    create_topic(sandbox, topic, queue_count=1)
+    leave(sandbox, group, topic, {"broker-a:0": 0, "broker-b:0": 0})
+    access = Access(name_servers=sandbox.addr, timeout_s=60)
+
+    def without_b(work: Any) -> FleetProgress:
+        fleet = ask_cluster(access, work)
+        groups = [
+            replace(each, rows=tuple(row for row in each.rows if row.mq.broker_name != "broker-b"))
+            for each in fleet.groups
+        ]
+        return replace(fleet, groups=tuple(groups), clusters={"broker-a": "C"}, unlisted=frozenset({"broker-b"}))
+
+    for number, ask in enumerate((None, without_b)):
+        monkeypatch.setattr(SystemClock, "now_ms", lambda _, at_ms=_AT_MS + number: at_ms)
+        options = JobOptions(now_ms=_AT_MS, access=access, ask=ask, tables=str(tmp_path), groups=(group,))
+        done = JOB.run(None, options)
+    (row,) = done.rows
+    assert (row["queueCount"], row["lag"], row["unknownCount"]) == (2, None, 1)
+    rows = [each for each in stored_rows(tmp_path, OFFSET_SNAPSHOTS) if each.topic == topic]
+    assert sorted((row.broker_name, row.lag_state, row.max_offset) for row in rows if row.lag_messages is None) == [
+        ("broker-b", "BROKER_NOT_REGISTERED", None),
+    ]  # fmt: skip
+
+    def without_group(_: Any) -> FleetProgress:
+        raise NotFoundError("Group", group)
+
+    options = JobOptions(now_ms=_AT_MS, access=access, ask=without_group, tables=str(tmp_path), groups=(group,))
+    with pytest.raises(NotFoundError, match="No broker that is registered has group") as caught:
+        JOB.run(None, options)
+    assert "Earlier snapshots have it on broker-a, broker-b." in (caught.value.hint or "")
 
 
 # No Java, and no package of Spark: as on a machine with the extra `tables` alone.

@@ -10,18 +10,24 @@ import pytest
 
 from rmqctl.client.core import Client
 from rmqctl.client.stored_offsets import fetch_group_table
-from rmqctl.errors import NotFoundError, RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.pipeline.progress import offsets_behind
+from rmqctl.pipeline.source.data_source import MessageReader
 from rmqctl.pipeline.source.options import read_source_options
 from rmqctl.pipeline.source.ranges import offsets_as_json
 from rmqctl.pipeline.source.stream_reader import MessageStreamReader
+from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox.sandbox_thread import ThreadedSandbox
 from tests.spark.smoke.smoke_data import PATIENT, create_topic, joined, leave, put
 
 
 def _reader(sandbox: ThreadedSandbox, **options: str) -> MessageStreamReader:
     return MessageStreamReader(read_source_options({"nameServers": sandbox.addr, **PATIENT, **options}, 0), ("body",))
+
+
+def _batch(sandbox: ThreadedSandbox, **options: str) -> MessageReader:
+    return MessageReader(read_source_options({"nameServers": sandbox.addr, **options}, 0), ("body",))
 
 
 def _next(reader: MessageStreamReader, start: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -70,6 +76,14 @@ def test_a_batch_waits_for_enough_messages(sandbox: ThreadedSandbox, monkeypatch
     assert _next(stream, enough) == {"SmokeFew": {"broker-a:0": 2, "broker-b:0": 3}}
 
 
+def test_options_of_streams_and_of_batches_are_told_apart(sandbox: ThreadedSandbox) -> None:
+    for name, value in (("minOffsetsPerTrigger", "1"), ("maxOffsetsPerTrigger", "1"), ("commitGroup", "G")):
+        with pytest.raises(UsageError, match=f"The option {name} is only for streams"):
+            _batch(sandbox, topic="T", **{name: value})
+    with pytest.raises(UsageError, match="endingOffsets is not supported"):
+        _reader(sandbox, topic="T", endingOffsets="latest")
+
+
 def test_absent_queues_have_no_known_end(sandbox: ThreadedSandbox, caplog: pytest.LogCaptureFixture) -> None:
     create_topic(sandbox, "SmokeHere", queue_count=1)
     # The last one is from a time when the pattern was another one.
@@ -77,7 +91,7 @@ def test_absent_queues_have_no_known_end(sandbox: ThreadedSandbox, caplog: pytes
     stream = _reader(sandbox, subscribePattern="SmokeHere|SmokeHereBefore")
     with caplog.at_level(logging.WARNING):
         assert _next(stream, begun) == _next(stream, begun) == begun
-    assert caplog.messages == ["Not reading SmokeHere@broker-c:7 now: no registered broker has them."]
+    assert caplog.messages == ["Not reading now: SmokeHere@broker-c:7: no registered broker has them."]
     assert stream.reportLatestOffset() == {"SmokeHere": {"broker-a:0": 0, "broker-b:0": 0}}
 
     gone = {**begun, "SmokeHereBefore": {"broker-a:0": 5}}
@@ -85,6 +99,48 @@ def test_absent_queues_have_no_known_end(sandbox: ThreadedSandbox, caplog: pytes
         _next(stream, gone)
     tolerant = _reader(sandbox, subscribePattern="SmokeHere|SmokeHereBefore", failOnDataLoss="false")
     assert _next(tolerant, gone) == gone
+
+
+def test_a_broker_that_is_away_is_not_a_broker_without_messages(caplog: pytest.LogCaptureFixture) -> None:
+    with ThreadedSandbox(brokers=2) as sandbox:
+        create_topic(sandbox, "Orders", queue_count=1)
+        sandbox.create_topic("Orders-B", queues=1, broker="broker-b")
+        for topic, place in (("Orders", "broker-a:0"), ("Orders", "broker-b:0"), ("Orders-B", "broker-b:0")):
+            put(sandbox, topic, place, "abc")
+        quick = {"subscribePattern": "Orders.*", "rocketmq.timeout": "2s"}
+        stream = _reader(sandbox, **quick)
+        begun = stream.initialOffset()
+        end = _next(stream, begun)
+        put(sandbox, "Orders", "broker-a:0", "d")
+        sandbox.stop_broker("broker-b")
+
+        with caplog.at_level(logging.WARNING):
+            # Of its queues only the ends are unknown, also of a topic that no other broker has.
+            assert _next(stream, end) == {**end, "Orders": {"broker-a:0": 4, "broker-b:0": 3}}
+        assert "broker-b: not registered; rmqctl last saw it" in caplog.messages[0]
+        assert stream.partitions(end, _next(stream, end))[0].task.ranges[0].end_offset == 4
+        for options in (quick, {**quick, "failOnDataLoss": "false"}):
+            # A batch that needs its messages fails, and does not count them as lost.
+            with pytest.raises(UnreachableError, match="broker-b: not registered"):
+                _reader(sandbox, **options).partitions(begun, end)
+        for reader in (_reader(sandbox, **quick).initialOffset, _batch(sandbox, **quick).partitions):
+            with pytest.raises(UnreachableError, match="broker-b: not registered") as raised:
+                reader()
+            assert "failOnAbsentBroker=false" in str(raised.value.hint)
+        (part,) = _batch(sandbox, **quick, failOnAbsentBroker="false", maxPartitions="1").partitions()
+        assert [str(each.mq) for each in part.task.ranges] == ["Orders@broker-a:0"]
+
+        sandbox.start_broker("broker-b")
+        assert _next(stream, end)["Orders"] == {"broker-a:0": 4, "broker-b:0": 3}
+        sandbox.faults.silence(RequestCode.GET_MAX_OFFSET, server="broker-b", count=None)
+        assert _next(stream, end)["Orders"] == {"broker-a:0": 4, "broker-b:0": 3}
+
+
+def test_messages_of_a_broker_that_was_never_seen_count_as_lost(sandbox: ThreadedSandbox) -> None:
+    create_topic(sandbox, "SmokeUnseen", queue_count=1)
+    begun, end = ({"SmokeUnseen": {"broker-c:0": offset, "broker-a:7": 0}} for offset in (0, 5))
+    with pytest.raises(RmqctlError, match=r"SmokeUnseen@broker-c:0 0 to 4 \(broker-c is not registered\)"):
+        _reader(sandbox, topic="SmokeUnseen").partitions(begun, end)
 
 
 def test_progress_is_written_to_a_group(sandbox: ThreadedSandbox, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,13 +166,29 @@ def test_progress_is_written_to_a_group(sandbox: ThreadedSandbox, caplog: pytest
     assert len(caplog.messages) == 1
 
 
-def _committed(sandbox: ThreadedSandbox) -> dict[str, dict[str, int]]:
+def test_progress_is_written_again_when_brokers_lose_it(
+    sandbox: ThreadedSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    create_topic(sandbox, "SmokeLosing", queue_count=1)
+    put(sandbox, "SmokeLosing", "broker-a:0", "abc")
+    leave(sandbox, "SmokeLosingIt", "SmokeLosing", {})
+    stream = _reader(sandbox, topic="SmokeLosing", commitGroup="SmokeLosingIt")
+    end = _next(stream, stream.initialOffset())
+    _next(stream, end)
+    leave(sandbox, "SmokeLosingIt", "SmokeLosing", {"broker-a:0": 1})
+    assert _next(stream, end) == end
+    assert _committed(sandbox, "SmokeLosingIt")["SmokeLosing"]["broker-a:0"] == 1
+    now_s += 60
+    assert _next(stream, end) == end
+    assert _committed(sandbox, "SmokeLosingIt") == end
+
+
+def _committed(sandbox: ThreadedSandbox, group: str = "SmokeCommitting") -> dict[str, dict[str, int]]:
     async def read() -> dict[MessageQueue, int]:
         async with Client(sandbox.addr) as client:
-            tables = [
-                await fetch_group_table(client, broker, "SmokeCommitting")
-                for broker in (await client.cluster()).brokers
-            ]
+            tables = [await fetch_group_table(client, broker, group) for broker in (await client.cluster()).brokers]
         return {mq: offset for table in tables for mq, offset in table.offsets.items()}
 
     return offsets_as_json(asyncio.run(read()))

@@ -17,7 +17,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.names import DELAY_TOPIC
 from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.jobs.asking import ask_cluster
+from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.source.options import options_of
 from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
@@ -139,7 +139,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
 def _read(
     spark: SparkSession, access: Access, topics: Iterable[str], schema: str, *, since_ms: int, until_ms: int | None
 ) -> DataFrame:
-    given = options_of(access) | {"topic": ",".join(topics)}
+    given = options_of(access) | {"topic": ",".join(topics), "failOnAbsentBroker": "false"}
     if since_ms > 0:
         given["startingOffsets"] = str(iso_time(since_ms))
     if until_ms is not None:

@@ -24,7 +24,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.names import require_no_system_group
 from rmqctl.net.file_lock import require_file_locks
-from rmqctl.pipeline.jobs.asking import ask_cluster
+from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, PlannedChange, ReportField, ValueKind, always
 from rmqctl.pipeline.source.task_access import task_access
 from rmqctl.rules.message_filters.tags import parse_tags

@@ -18,7 +18,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import FORMAT
-from rmqctl.pipeline.jobs.asking import ask_cluster
+from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable, always
 from rmqctl.pipeline.jobs.retained_offsets import fetch_held_since, fetch_retained
 from rmqctl.pipeline.source.options import options_of
@@ -152,7 +152,7 @@ def _read(
     spark: SparkSession, access: Access, topics: Sequence[str], schema: str, since_ms: int, until_ms: int, now_ms: int
 ) -> DataFrame:
     """Return the messages of the whole hours around a time range, because the table has only whole hours."""
-    given = options_of(access) | {"topic": ",".join(topics)}
+    given = options_of(access) | {"topic": ",".join(topics), "failOnAbsentBroker": "false"}
     if since_ms > 0:
         given["startingOffsets"] = str(iso_time(floor_hour_ms(since_ms)))
     if ceil_hour_ms(until_ms) < now_ms:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,16 @@ from rmqctl.pipeline.tables.hours import HOUR_MS
 from .groups import GoneTopic, UnseenGroup
 from .rows import ROWS_AT_ONCE, Chosen, RowPart
 
-COLUMNS = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "run_id", "snapshot_ts")
+_KNOWN = ("consumer_offset", "max_offset")
+COLUMNS = ("cluster_label", "cluster", "consumer_group", "topic", "broker_name", "run_id", "snapshot_ts", *_KNOWN)
 _DAY_MS = 24 * HOUR_MS
 _RUN = ["cluster_label", "consumer_group", "run_id"]
 _TOPIC = ["cluster_label", "consumer_group", "topic"]
 
 _TopicKey = tuple[str, str, str | None]
+# The label, the group, the topic, the broker's name and the id of a queue.
+QueueKey = tuple[str, str, str, str, int]
+_QUEUE = [*_TOPIC, "broker_name", "queue_id"]
 
 
 class SampleExtent(NamedTuple):
@@ -29,7 +33,7 @@ class SampleExtent(NamedTuple):
 
     `interval_ms` is the usual time between two snapshots, of the cluster with the fewest; None when no group was read
     twice in the last day. `groups` and `hours` count rows, `gone` are what snapshots found gone, and
-    `seen` when a topic of a group was last there, with its cluster.
+    `seen` when a topic of a group was last there, with its cluster. `known` are topics of which a row has an offset.
     """
 
     row_count: int
@@ -40,11 +44,22 @@ class SampleExtent(NamedTuple):
     hours: Mapping[int, int]
     gone: Mapping[_TopicKey, int]
     seen: Mapping[_TopicKey, tuple[int, str | None]]
+    known: Collection[_TopicKey]
 
     def names(self) -> tuple[set[str], set[str]]:
         """Return all groups and all topics, also those that are gone."""
         groups = {key[1] for key in (*self.seen, *self.gone)}
         return groups, {key[2] for key in (*self.seen, *self.gone) if key[2] is not None}
+
+    def without_phantoms(self, whole_ms: Mapping[str, int]) -> SampleExtent:
+        """Return the extent without topics of which no row has an offset, and the last complete snapshot has no row.
+
+        `whole_ms` is by label when that snapshot began. A broker that does not answer leaves such rows: it may have the
+        topic's queues.
+        """
+        times_ms = {key: whole_ms.get(key[0], at_ms) for key, (at_ms, _) in self.seen.items()}
+        there = {key: last for key, last in self.seen.items() if key in self.known or last[0] >= times_ms[key]}
+        return self._replace(seen=there)
 
 
 def extent_of(tables: Iterable[pa.Table], until_ms: int) -> SampleExtent:
@@ -54,15 +69,17 @@ def extent_of(tables: Iterable[pa.Table], until_ms: int) -> SampleExtent:
     runs: list[pa.Table] = []
     gone: dict[_TopicKey, int] = {}
     seen: dict[_TopicKey, tuple[int, str | None]] = {}
+    known: set[_TopicKey] = set()
     oldest_ms: int | None = None
     for table in tables:
         is_queue = table.column("broker_name").is_valid()
-        for at_ms, _, key in _last_times(table.filter(pc.invert(is_queue))):
+        for at_ms, _, key, _ in _last_times(table.filter(pc.invert(is_queue))):
             gone[key] = max(at_ms, gone.get(key, at_ms))
         queues = table.filter(is_queue)
         if not queues.num_rows:
             continue
-        for at_ms, cluster, key in _last_times(queues):
+        for at_ms, cluster, key, is_known in _last_times(queues):
+            known.update((key,) if is_known else ())
             if key not in seen or at_ms >= seen[key][0]:
                 seen[key] = at_ms, cluster
         for counted in queues.column("consumer_group").value_counts().to_pylist():
@@ -73,17 +90,43 @@ def extent_of(tables: Iterable[pa.Table], until_ms: int) -> SampleExtent:
         oldest_ms = min(int(at.min()), oldest_ms or int(at.min()))
         runs.append(queues.group_by(_RUN).aggregate([("snapshot_ts", "min")]))
     return SampleExtent(
-        sum(hours.values()), _snapshot_count(runs), oldest_ms, _interval_ms(runs, until_ms), groups, hours, gone, seen
+        sum(hours.values()), _snapshot_count(runs), oldest_ms, _interval_ms(runs, until_ms), groups, hours, gone, seen,
+        known,
     )  # fmt: skip
 
 
-def _last_times(table: pa.Table) -> Iterator[tuple[int, str | None, _TopicKey]]:
-    """Yield the last time in epoch ms, the cluster, and the label, group and topic of each of them."""
-    found = table.group_by([*_TOPIC, "cluster"]).aggregate([("snapshot_ts", "max")])
+def _last_times(table: pa.Table) -> Iterator[tuple[int, str | None, _TopicKey, bool]]:
+    """Yield the last time in epoch ms, the cluster, label, group and topic of each, and whether it has an offset."""
+    counts = [(name, "count") for name in _KNOWN]
+    found = table.group_by([*_TOPIC, "cluster"]).aggregate([("snapshot_ts", "max"), *counts])
     at_ms = epoch_ms(found.column("snapshot_ts_max")).to_pylist()
+    known = pc.add(*(found.column(f"{name}_count") for name in _KNOWN)).to_pylist()
     names = (found.column(name).to_pylist() for name in (*_TOPIC, "cluster"))
-    for label, group, topic, cluster, last_ms in zip(*names, at_ms, strict=True):
-        yield last_ms, cluster, (label, group, topic)
+    for label, group, topic, cluster, last_ms, count in zip(*names, at_ms, known, strict=True):
+        yield last_ms, cluster, (label, group, topic), count > 0
+
+
+def phantom_queues(table: pa.Table, whole_ms: Mapping[str, int]) -> set[QueueKey]:
+    """Return queues as without_phantoms() returns topics, from all their rows of some time."""
+    is_blank = pc.and_(*(table.column(name).is_null() for name in _KNOWN))
+    blank = table.filter(is_blank).group_by(_QUEUE).aggregate([("snapshot_ts", "max")])
+    at_ms = epoch_ms(blank.column("snapshot_ts_max")).to_pylist()
+    found = {key for key, last_ms in zip(_keys(blank), at_ms, strict=True) if last_ms < whole_ms.get(key[0], 0)}
+    if not found:
+        return found
+    groups = pa.array({key[1] for key in found}, pa.string())
+    others = table.filter(pc.and_(pc.invert(is_blank), pc.is_in(table.column("consumer_group"), groups)))
+    return found.difference(_keys(others.group_by(_QUEUE).aggregate([])))
+
+
+def queue_key(row: Mapping[str, Any]) -> QueueKey:
+    """Return the key of the queue of a row."""
+    label, group, topic, broker_name, queue_id = (row[name] for name in _QUEUE)
+    return label, group, topic, broker_name, queue_id
+
+
+def _keys(table: pa.Table) -> Iterator[QueueKey]:
+    return zip(*(table.column(name).to_pylist() for name in _QUEUE), strict=True)
 
 
 def _snapshot_count(runs: Sequence[pa.Table]) -> int:

@@ -21,6 +21,8 @@ Row = Mapping[str, Any]
 _LEFT, _GONE = (UNCONSUMED[standing][0] for standing in (Standing.LEFT, Standing.GONE))
 # Of a group that is not in the last window, these are unknown.
 _COUNTS = {"queueCount", "lagAtLeast", "lost", "unknownCount", "stuckCount", "ownerChangeCount", "clientCount"}
+# Later snapshots may lack a queue.
+_LATELY = " in the newest snapshot that has it"
 # All words for the health of a group, worst first: the last two are of groups that consume nothing.
 WORDS = (*map(str, WORST_FIRST), _LEFT, _GONE)
 
@@ -161,9 +163,9 @@ def _group_row(label: str, cluster: str | None, group: str, found: Sequence[Row]
     lag = [row["lag_last"] for row in queues]
     reason = judge(facts_of_row(worst)).reason
     if worst["lag_last"] is not None and None in lag:
-        reason += f"; the lag of {counted(lag.count(None), 'other queue')} is unknown in the newest snapshot"
+        reason += f"; the lag of {counted(lag.count(None), 'other queue')} is unknown{_LATELY}"
     elif None in lag:
-        reason += "; its lag is unknown in the newest snapshot"
+        reason += f"; its lag is unknown{_LATELY}"
     topics, members = _topics(queues), _members(queues)
     stuck = [queue for row in queues if row["is_stuck"] and (queue := _stuck(row)) is not None]
     return {

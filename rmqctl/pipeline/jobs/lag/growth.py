@@ -63,8 +63,9 @@ def is_growth_seen(facts: Mapping[str, Any]) -> Bools:
 
 def growth_per_minute(facts: Mapping[str, Any]) -> NumberColumn:
     """Return QueueFacts.growth_per_minute of each row."""
-    rise = _rise(facts["lows"])
-    return known_where(np.rint(rise.values * 120_000.0 / _span_ms(facts)).astype(np.int64), rise.known)
+    rise, climb = _rise_of_halves(facts["lows"]), _climb(facts)
+    growth = np.where(climb.known, np.maximum(2 * rise.values, climb.values), 2 * rise.values)
+    return known_where(np.rint(growth * 60_000.0 / _span_ms(facts)).astype(np.int64), rise.known)
 
 
 def growth_causes(facts: Mapping[str, Any]) -> Ints:
@@ -74,7 +75,7 @@ def growth_causes(facts: Mapping[str, Any]) -> Ints:
     """
     lows, span_ms, produced = facts["lows"], _span_ms(facts), facts["produced"].astype(np.float64)
     fewest = np.minimum(facts["early_count"], facts["later_count"])
-    rise = _rise(lows)
+    rise = _rise(facts)
     least = np.maximum(1.0, produced / 2 / LEAST_GROWTH)
     per_commit = produced * COMMIT_MS / span_ms
     uncertain = np.maximum(least, per_commit * 3 / (fewest + 1))
@@ -100,9 +101,30 @@ def _span_ms(facts: Mapping[str, Any]) -> Ints:
     return span_ms
 
 
-def _rise(lows: NumberColumn) -> NumberColumn:
+def _rise(facts: Mapping[str, Any]) -> NumberColumn:
+    """Return QueueFacts.rise of each row."""
+    rise, climb = _rise_of_halves(facts["lows"]), _climb(facts)
+    climbed = (climb.values / np.sqrt(2)).astype(np.int64)
+    return NumberColumn(np.where(climb.known, np.maximum(rise.values, climbed), rise.values), rise.known)
+
+
+def _rise_of_halves(lows: NumberColumn) -> NumberColumn:
     early, later = _lowest_in(lows, 0, _HALF), _lowest_in(lows, _HALF, PART_COUNT)
     return known_where(later.values - early.values, early.known & later.known)
+
+
+def _climb(facts: Mapping[str, Any]) -> NumberColumn:
+    """Return how much higher the lag is at the end than at the start, known where it only rises after a fall."""
+    (values, known), part = facts["lows"], np.arange(PART_COUNT)
+    latest = np.maximum.accumulate(np.where(known, part, -1), axis=1)
+    before = np.roll(latest, 1, axis=1)
+    before[:, 0] = -1
+    falls = known & (before >= 0) & (values <= np.take_along_axis(values, np.maximum(before, 0), axis=1))
+    turned = np.where(falls, part, -1).max(axis=1)
+    has_risen = (turned > 0) & ((known & (part >= turned[:, np.newaxis])).sum(axis=1) >= _HALF)
+    rows = np.arange(len(turned))
+    climb = values[rows, latest[:, -1]] - values[rows, known.argmax(axis=1)]
+    return known_where(climb, has_risen & (climb > 0) & (_span_ms(facts) >= FLUCTUATION_MS))
 
 
 def _lowest_in(lows: NumberColumn, first: int, end: int) -> NumberColumn:

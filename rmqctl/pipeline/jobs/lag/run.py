@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +15,7 @@ from rmqctl.pipeline.tables.conditions import between, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableChange
 from rmqctl.pipeline.tables.frames import no_snapshot, require_version
 from rmqctl.pipeline.tables.hours import HOUR_MS
+from rmqctl.pipeline.tables.marks import whole_times_ms
 from rmqctl.pipeline.tables.schemas import LAG_TREND, OFFSET_SNAPSHOTS, arrow_schema
 from rmqctl.rules.health import HealthSettings
 from rmqctl.text.durations import short_duration
@@ -22,7 +23,17 @@ from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import require_matching
 from rmqctl.text.words import counted
 
-from .extent import COLUMNS, SampleExtent, extent_of, find_gone, find_unseen, group_parts, parts_of
+from .extent import (
+    COLUMNS,
+    SampleExtent,
+    extent_of,
+    find_gone,
+    find_unseen,
+    group_parts,
+    parts_of,
+    phantom_queues,
+    queue_key,
+)
 from .facts import trend_rows, window_facts
 from .groups import count_health, group_rows
 from .queue_windows import Windows
@@ -58,15 +69,18 @@ def run(options: JobOptions) -> JobResult:
     chosen = _chosen(seen, options)
     last_window = Windows(length_ms, span.end_ms % length_ms, span.now_ms)
     last_parts = group_parts(seen, chosen, span.end_ms - length_ms, span.end_ms)
-    queues = [row for table in window_facts(rows.parts(last_parts, chosen), last_window) for row in table.to_pylist()]
+    whole_ms = whole_times_ms(version, {label for label, _, _ in seen.seen}, span.end_ms)
+    queues = list(_queues(rows.parts(last_parts, chosen), last_window, whole_ms))
     gone = find_gone(seen, chosen)
-    groups = group_rows(queues, gone, find_unseen(seen, chosen, span.end_ms - length_ms, gone))
+    unseen = find_unseen(seen.without_phantoms(whole_ms), chosen, span.end_ms - length_ms, gone)
+    groups = group_rows(queues, gone, unseen)
     facts = _facts(span, seen, newest_ms, length_ms, groups)
+    warnings = tuple(_age_warnings(seen, options, span))
     written = []
     if not chosen:
         written.append(_write(rows, seen, options, span, Windows(length_ms, 0, newest_ms)))
     if options.html is not None:
-        written.append(_write_page(rows, seen, chosen, last_window, groups, facts, options))
+        written.append(_write_page(rows, seen, chosen, last_window, groups, facts, warnings, options))
     limit = options.limit or _ROWS
     most_count = max((row["sample_count"] for row in queues), default=0)
     return JobResult(
@@ -74,7 +88,8 @@ def run(options: JobOptions) -> JobResult:
         row_count=len(groups),
         facts=facts,
         written=tuple(written),
-        notes=(*_notes(options, length_ms, most_count, len(groups) - limit), *_age_notes(seen, options, span)),
+        notes=tuple(_notes(options, length_ms, most_count, len(groups) - limit)),
+        warnings=warnings,
         shows=frozenset(_shown_columns(groups, facts)),
     )
 
@@ -84,6 +99,14 @@ def _look(rows: SnapshotRows, options: JobOptions, newest_ms: int, length_ms: in
     span = span_of(options, newest_ms, length_ms)
     rows.keep(span.since_ms, span.until_ms)
     return span, extent_of(rows.tables(span.since_ms, span.until_ms, COLUMNS), span.end_ms)
+
+
+def _queues(tables: Iterable[pa.Table], window: Windows, whole_ms: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield the row of each queue in a window, except those that the last complete snapshot shows to be none."""
+    for table in tables:
+        phantoms = phantom_queues(table, whole_ms)
+        for made in window_facts([table], window):
+            yield from (row for row in made.to_pylist() if queue_key(row) not in phantoms)
 
 
 def _shown_columns(groups: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> Iterator[str]:
@@ -136,7 +159,7 @@ def _replace(table: Table, rows: pa.Table, where: str) -> None:
 
 def _write_page(
     rows: SnapshotRows, seen: SampleExtent, chosen: Chosen, windows: Windows, groups: Sequence[Mapping[str, Any]],
-    facts: Mapping[str, Any], options: JobOptions,
+    facts: Mapping[str, Any], warnings: Sequence[str], options: JobOptions,
 ) -> WrittenTable:  # fmt: skip
     drawn = groups[: min(options.limit or _DRAWN, _DRAWN)]
     chosen = {**chosen, "consumer_group": tuple({row["group"] for row in drawn})}
@@ -161,8 +184,8 @@ def _write_page(
         )
         for row in drawn
     }
-    path = str(options.html)
-    replace_file(path, render_page(LagPage(facts, groups[: max(options.limit or 0, _LISTED)], len(groups), series)))
+    path, listed = str(options.html), groups[: max(options.limit or 0, _LISTED)]
+    replace_file(path, render_page(LagPage(facts, listed, len(groups), series, warnings)))
     return WrittenTable(path)
 
 
@@ -192,7 +215,7 @@ def _facts(
     }
 
 
-def _age_notes(seen: SampleExtent, options: JobOptions, span: LagSpan) -> Iterator[str]:
+def _age_warnings(seen: SampleExtent, options: JobOptions, span: LagSpan) -> Iterator[str]:
     """Yield a sentence about clusters of which no snapshot was taken lately, or before the requested end."""
     newest: dict[str, int] = {}
     for (label, _, _), (at_ms, _) in seen.seen.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import to_builtins
@@ -16,6 +16,7 @@ from rmqctl.pipeline.tables.conditions import any_of, between, of_cluster
 from rmqctl.pipeline.tables.delta import Table, TableChange
 from rmqctl.pipeline.tables.frames import no_snapshot, require_version
 from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.marks import whole_times_ms
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS, SLO_WEEKS, arrow_schema
 from rmqctl.text.durations import short_duration
 from rmqctl.text.times import iso_time, time_fields
@@ -89,10 +90,13 @@ def _run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- th
     starts_ms = range(max(since_ms, week_start_ms(first_ms)), until_ms, WEEK_MS)
     found = []
     for label, group, rows in read_groups(version, {name: counts[name] for name in limits}, where):
+        # A broker that does not answer leaves such rows: it may have queues of the group.
+        if rows.is_blank() and rows.at_ms.max() < whole_times_ms(version, [label], until_ms).get(label, 0):
+            continue
         states = group_states(rows, limits[group])
         found.append(GroupWeeks(label, group, limits[group], week_reports(states, starts_ms, until_ms, objective)))
     is_all = not options.groups and len(limits) == len(counts)
-    written = _write(options, found, objective, since_ms, until_ms, is_all=is_all)
+    written = _write(options, found, objective, since_ms, until_ms, None if is_all else limits)
     items = sorted(map(_row, found), key=_rank)
     labels = sorted({each.label for each in found})
     limit = options.limit or _ROWS
@@ -110,8 +114,10 @@ def _run(spark: object, options: JobOptions) -> JobResult:  # noqa: ARG001 -- th
 
 
 def _write(
-    options: JobOptions, found: Sequence[GroupWeeks], objective: float, since_ms: int, until_ms: int, *, is_all: bool
-) -> WrittenTable:
+    options: JobOptions, found: Sequence[GroupWeeks], objective: float, since_ms: int, until_ms: int,
+    names: Iterable[str] | None,
+) -> WrittenTable:  # fmt: skip
+    """Replace the weeks of the groups with these names, None for all."""
     import pyarrow as pa
 
     values = [
@@ -123,8 +129,8 @@ def _write(
     where = [between("week_start", since_ms, until_ms)]
     if options.cluster_label is not None:
         where.append(of_cluster(options.cluster_label))
-    if not is_all:
-        where.append(any_of("consumer_group", sorted({each.group for each in found})))
+    if names is not None:
+        where.append(any_of("consumer_group", sorted(names)))
     table = Table(options.tables, SLO_WEEKS)
     table.change(lambda version: TableChange(rows, None if version is None else " and ".join(where)))
     return WrittenTable(table.root, len(values))

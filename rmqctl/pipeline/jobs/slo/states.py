@@ -49,6 +49,10 @@ class GroupSamples(NamedTuple):
         columns: list[Any] = [column[rows] for column in self]
         return GroupSamples(*columns)
 
+    def is_blank(self) -> bool:
+        """Return whether all rows are of consumed queues and none has an offset."""
+        return bool(self.is_counted.all() and (self.consumer < 0).all() and (self.max < 0).all())
+
 
 class GroupStates(NamedTuple):
     """A group at its snapshots, in order of time: its state, unread messages, and the age of the oldest, at least."""
@@ -116,8 +120,8 @@ def _ages(rows: GroupSamples, has: Bools) -> _Ages:
     queue, at_ms, end = rows.queue[ended], rows.at_ms[ended], rows.max[ended]
     unread = np.maximum(rows.consumer, rows.min)[ended]
     is_waiting = has[ended] & (unread < end)
-    starts = np.flatnonzero(np.append(True, (queue[1:] != queue[:-1]) | (end[1:] < end[:-1])))
-    for begin, stop in zip(starts, np.append(starts[1:], len(ended)), strict=True):
+    starts = np.flatnonzero(np.append(True, (queue[1:] != queue[:-1]) | (end[1:] < end[:-1]))[: len(ended)])
+    for begin, stop in zip(starts, np.append(starts, len(ended))[1:], strict=True):
         ms, ends = at_ms[begin:stop], end[begin:stop]
         waiting = np.flatnonzero(is_waiting[begin:stop])
         first = unread[begin:stop][waiting]

@@ -16,17 +16,18 @@ from rmqctl.model.failure import Failure
 from rmqctl.net.clock import SystemClock
 from rmqctl.observe.recording import RecordedSample, read_recording
 from rmqctl.observe.sampled_progress import sample_progress
-from rmqctl.pipeline.jobs.asking import ask_cluster
+from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
 from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.hours import day_of
+from rmqctl.pipeline.tables.marks import whole_mark
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
 from rmqctl.rules.file_claims import require_fit
 from rmqctl.text.times import time_fields
 from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted, listed
 
-from .gone import GroupTopic, find_gone, is_whole, seen_before, whole_mark
+from .gone import GroupTopic, find_gone, is_whole, seen_before, with_places, with_unlisted_queues
 from .rows import (
     SnapshotRun,
     arrow_rows,
@@ -91,7 +92,10 @@ def _take_snapshot(table: Table, options: JobOptions, access: Access) -> JobResu
     begun_ms = SystemClock().now_ms()
     at = SnapshotRun(options.run_id or default_run_id(begun_ms), begun_ms)
     before = seen_before(version, label, begun_ms, at.run_id)
-    fleet = _ask(access, options)
+    try:
+        fleet = with_unlisted_queues(_ask(access, options), before)
+    except NotFoundError as error:
+        raise with_places(error, before) from None
     gone = find_gone(before, fleet, options.groups, options.topics)
     queues = [row for group in fleet.groups for row in progress_rows(group, at, label, fleet)]
     rows = [*queues, *(gone_row(each, at, label) for each in gone)]

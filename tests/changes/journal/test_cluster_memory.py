@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.cli.cluster_memory import forget, forget_cluster, note_sightings, read_memory
+from rmqctl.changes.journal.cluster_memory import forget, forget_cluster, note_sightings, read_memory
 from rmqctl.model.cluster_memory import ClusterMemory, SeenBroker, SeenQueues, Sightings
 from rmqctl.net.file_lock import lock_file
+from tests.cli.calls import call
 from tests.cli.change.seeded_sandbox import seeded
-
-from .calls import call
 
 Captured = pytest.CaptureFixture[str]
 

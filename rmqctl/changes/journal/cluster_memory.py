@@ -17,12 +17,14 @@ from pathlib import Path
 import msgspec
 
 from rmqctl.errors import RmqctlError, UnsupportedError, UsageError
-from rmqctl.model.cluster_memory import ClusterMemory, Sightings
+from rmqctl.model.cluster_memory import ClusterMemory, Expectation, Sightings
 from rmqctl.net.address import canonical_address
 from rmqctl.net.file_lock import lock_file
-from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, not_after, remember
+from rmqctl.rules.cluster_memory import expect, forget_broker, is_much_newer, merge_memories, not_after, remember
 from rmqctl.state.folder import JOURNAL, state_folder, unusable
 from rmqctl.state.replacement import replace_file
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.option_errors import option_errors
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.
 DEFAULT_COUNTS_MS = 24 * 3_600_000
@@ -44,6 +46,24 @@ def read_memory(name_servers: Sequence[str], now_ms: int) -> tuple[ClusterMemory
         except RmqctlError as error:
             problems.append(_what_follows(error))
     return merge_memories(memories), problems
+
+
+def read_expectation(
+    name_servers: Sequence[str], now_ms: int, counts_ms: int, *, named: Sequence[str] = ()
+) -> tuple[Expectation, list[str]]:
+    """Return what the cluster of these name servers should have, and the problems with the files. Never raises.
+
+    `counts_ms`: how long a broker is expected after it was seen; 0 reads no memory. `named` are expected in any case.
+    """
+    memory, problems = read_memory(name_servers, now_ms) if counts_ms else (ClusterMemory(), [])
+    return expect(memory, named=named, now_ms=now_ms, counts_ms=counts_ms), problems
+
+
+def memory_of_environment_ms() -> int:
+    """Return how long a broker is expected after it was seen, in ms. Raises UsageError for an invalid RMQCTL_MEMORY."""
+    text = os.environ.get("RMQCTL_MEMORY")
+    with option_errors("RMQCTL_MEMORY"):
+        return parse_duration_ms(text) if text else DEFAULT_COUNTS_MS
 
 
 def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) -> list[str]:
@@ -111,7 +131,7 @@ def _read(name_server: str) -> ClusterMemory:
     except FileNotFoundError:
         if not (path.parent / JOURNAL).exists():
             return ClusterMemory()
-        from rmqctl.changes.journal.sightings import read_sightings
+        from .sightings import read_sightings
 
         return read_sightings(name_server)
     except OSError as error:
