@@ -35,7 +35,7 @@ def ask_cluster(
         return expectation
 
     async def ask() -> T:
-        async with await access.connect(open_ended=open_ended, expect=expect) as client:
+        async with await access.connect(open_ended=open_ended, expect=expect if counts_ms else None) as client:
             try:
                 return await question(client)
             finally:

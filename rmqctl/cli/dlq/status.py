@@ -62,12 +62,11 @@ def command(
 
 def to_listing(ledgers: "list[LedgerSummary]") -> Listing:
     """Make the listing of ledgers."""
-    items = [_item(each) for each in ledgers]
     return Listing(
         kind="LedgerList",
         columns=COLUMNS,
-        items=items,
-        failures=[failure for item in items for failure in _failures(item)],
+        items=[_item(each) for each in ledgers],
+        failures=[failure for each in ledgers for failure in _failures(each)],
         name=lambda item: str(item["id"]),
         empty="No dead letters were replayed from this machine.",
     )
@@ -119,21 +118,21 @@ def _item(ledger: "LedgerSummary") -> dict[str, Any]:
     }
 
 
-def _failures(item: Item) -> Iterator[Failure]:
-    if item["state"] == ChangeState.RUNNING:
+def _failures(ledger: "LedgerSummary") -> Iterator[Failure]:
+    last = ledger.runs[-1] if ledger.runs else None
+    if last is not None and last.state is ChangeState.RUNNING:
         return
-    in_doubt_count, last = item["inDoubtCount"], item["runs"][-1] if item["runs"] else None
-    left_count = 0 if last is None else last["plannedCount"] - last["sentCount"] - last["droppedCount"]
-    for name in () if last is None else last["unread"]:
+    unread, left_count, beyond_count = ((), 0, 0) if last is None else (last.unread, last.left_count, last.beyond_count)
+    for name in unread:
         error = RmqctlError("The last run could not read all of them, so it is unknown how many are left.")
-        yield Failure(name, f"dead letters of ledger {item['id']}", error)
+        yield Failure(name, f"dead letters of ledger {ledger.id}", error)
     for count, sentence, attempt in (
-        (in_doubt_count, "They may be stored: the next run looks for them first.", Attempt.UNANSWERED_WRITE),
-        (left_count - in_doubt_count, "The last run did not send them.", Attempt.WRITE),
-        (0 if last is None else last["beyondCount"], "They are beyond --max of the last run.", Attempt.WRITE),
+        (ledger.in_doubt_count, "They may be stored: the next run looks for them first.", Attempt.UNANSWERED_WRITE),
+        (left_count - ledger.in_doubt_count, "The last run did not send them.", Attempt.WRITE),
+        (beyond_count, "They are beyond --max of the last run.", Attempt.WRITE),
     ):
         if count > 0:
-            what = f"{counted(count, 'dead letter')} of ledger {item['id']}"
+            what = f"{counted(count, 'dead letter')} of ledger {ledger.id}"
             yield Failure(None, what, RmqctlError(sentence), attempt)
 
 

@@ -211,8 +211,11 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def options_of(access: Access) -> dict[str, str]:
-    """Return the options with which format("rocketmq") reaches the same cluster."""
-    made = {"nameServers": access.name_servers, "rocketmq.header": access.header}
+    """Return the options with which a job's format("rocketmq") reaches the same cluster.
+
+    A missing broker does not fail it: commands find these themselves, and name them.
+    """
+    made = {"nameServers": access.name_servers, "rocketmq.header": access.header, "failOnAbsentBroker": "false"}
     made["rocketmq.timeout"] = f"{round(access.timeout_s * 1000)}ms"
     if access.tls is not None:
         made["rocketmq.tls"] = "true"

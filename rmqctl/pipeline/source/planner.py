@@ -162,7 +162,9 @@ class Planner:
         unreached = {mq: error for mq, error in found.unreached.items() if end.get(mq, 0) > start.get(mq, 0)}
         if unreached:
             raise unreached_error(unreached, otherwise="Start the query again when the broker is back.")
-        registered = {broker.broker_name for broker in (await client.cluster()).brokers}
+        registered = set()
+        if not end.keys() <= found.spans.keys():
+            registered = {broker.broker_name for broker in (await client.cluster()).brokers}
         ranges = []
         for mq, end_offset in sorted(end.items()):
             span = found.spans.get(mq)

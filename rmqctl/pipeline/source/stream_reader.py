@@ -122,13 +122,8 @@ class MessageStreamReaderOf41(MessageStreamReader):
     """The same for Spark 4.0 and 4.1, which ask for the end without giving the start, and support no limit."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
-        for name, value in (
-            ("maxOffsetsPerTrigger", options.max_offsets_per_trigger),
-            ("minOffsetsPerTrigger", options.min_offsets_per_trigger),
-            ("commitGroup", options.commit_group),
-        ):
-            if value:
-                raise UsageError(f"The option {name} needs Spark 4.2 or newer.")
+        if options.stream_only:
+            raise UsageError(f"The option {options.stream_only[0]} needs Spark 4.2 or newer.")
         super().__init__(options, columns)
         self._ended: dict[str, Any] = {}
 

@@ -139,7 +139,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
 def _read(
     spark: SparkSession, access: Access, topics: Iterable[str], schema: str, *, since_ms: int, until_ms: int | None
 ) -> DataFrame:
-    given = options_of(access) | {"topic": ",".join(topics), "failOnAbsentBroker": "false"}
+    given = options_of(access) | {"topic": ",".join(topics)}
     if since_ms > 0:
         given["startingOffsets"] = str(iso_time(since_ms))
     if until_ms is not None:

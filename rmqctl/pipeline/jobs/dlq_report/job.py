@@ -152,7 +152,7 @@ def _read(
     spark: SparkSession, access: Access, topics: Sequence[str], schema: str, since_ms: int, until_ms: int, now_ms: int
 ) -> DataFrame:
     """Return the messages of the whole hours around a time range, because the table has only whole hours."""
-    given = options_of(access) | {"topic": ",".join(topics), "failOnAbsentBroker": "false"}
+    given = options_of(access) | {"topic": ",".join(topics)}
     if since_ms > 0:
         given["startingOffsets"] = str(iso_time(floor_hour_ms(since_ms)))
     if ceil_hour_ms(until_ms) < now_ms:

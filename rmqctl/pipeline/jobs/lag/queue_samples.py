@@ -251,11 +251,11 @@ def in_order(samples: QueueSamples) -> QueueSamples:
 def of_one_log(samples: QueueSamples, stretches: RowRuns) -> tuple[QueueSamples, RowRuns, Bools]:
     """Return the rows of each stretch that rules.health.of_one_log keeps, and whether it drops any."""
     before = stretches.previous(samples.max.known)
-    is_anew = samples.max.known & (before >= 0) & (samples.max.values < samples.max.values[before])
-    has_gone_back = stretches.any(is_anew)
+    is_recreated = samples.max.known & (before >= 0) & (samples.max.values < samples.max.values[before])
+    has_gone_back = stretches.any(is_recreated)
     if not has_gone_back.any():
         return samples, stretches, has_gone_back
-    stays = stretches.since(np.maximum(stretches.last(is_anew), stretches.starts))
+    stays = stretches.since(np.maximum(stretches.last(is_recreated), stretches.starts))
     sizes = stretches.count(stays)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     return samples.take(stays), RowRuns(starts, int(stays.sum())), has_gone_back

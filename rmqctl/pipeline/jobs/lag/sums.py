@@ -38,7 +38,7 @@ def snapshot_sums(rows: pa.Table) -> list[dict[str, Any]]:
         return column.values[at], column.known & (at >= 0)
 
     (offset, has_offset), (end, has_end), (owner, has_owner) = map(before, (consumer, highest, client))
-    is_anew = has_end & (highest.values < end)
+    is_recreated = has_end & (highest.values < end)
     none_stored = rows.column("is_none_stored").fill_null(False).to_numpy()
     has_both = lowest.known & highest.known
     is_empty = none_stored & ~consumer.known & has_both & (lowest.values == highest.values)
@@ -50,7 +50,7 @@ def snapshot_sums(rows: pa.Table) -> list[dict[str, Any]]:
     made = {
         **{name: rows.column(name) for name in (*key, "snapshot_ts")},
         "lag": pa.array(lag.values, mask=~(lag.known | is_read)),
-        "set_back": pa.array((has_offset & (consumer.values < offset) & ~is_anew).astype(np.int64)),
+        "set_back": pa.array((has_offset & (consumer.values < offset) & ~is_recreated).astype(np.int64)),
         "handed_over": pa.array((has_owner & (client.values != owner)).astype(np.int64)),
     }
     sums = pa.table(made).filter(pa.array(is_counted)).group_by(key).aggregate(

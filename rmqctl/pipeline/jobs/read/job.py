@@ -40,7 +40,6 @@ def source_options(access: Access, options: JobOptions) -> dict[str, str]:
     """Return the options of format("rocketmq") for the options of a run."""
     given = {
         "topic": ",".join(options.topics),
-        "failOnAbsentBroker": "false",  # the command has reported them
         "startingOffsets": options.since,
         "endingOffsets": options.until,
         "tags": options.tags,
