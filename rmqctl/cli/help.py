@@ -32,12 +32,14 @@ _HEADINGS = {
     "Group settings": "--set --retry-queues --retries --consume --broadcast --orderly --notify",
     "Group to simulate": "--spec --brokers --queues --consumers",
     "Changes to simulate": (
-        "--add-clients --remove-clients --add-brokers --remove-brokers --every --down --times --same-ids"
+        "--add-clients --remove-clients --add-brokers --remove-brokers --flap --rolling --scale --broker-flap "
+        "--partition --down --leave --same-ids"
     ),
     "Queue allocation": (
         "--strategy --compare --virtual-nodes --room --site-of --inner --pop-share --sample --strategy-option "
-        "--protect --protection --instance"
+        "--protect --instance"
     ),
+    "Simulated time and messages": "--for --runs --seed --rate --sample --consume-time --commit-every --client-version",
     "Listener": (
         "--handler --exec --print --batch --workers --consume-timeout --max-reconsume-times --delay-level --ack-index"
     ),

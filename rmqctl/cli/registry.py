@@ -74,7 +74,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "whatif allocate": ("rmqctl.cli.whatif.allocate", "Show which client would get which queue after a change."),
     "whatif churn": (
         "rmqctl.cli.whatif.churn",
-        "Show which queues move when clients restart, with or without protection.",
+        "Simulate clients and brokers that come and go, with and without protection.",
     ),
     "whatif readonly": (
         "rmqctl.cli.whatif.readonly",

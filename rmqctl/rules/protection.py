@@ -14,9 +14,10 @@ from .allocate import sort_client_ids
 
 
 class Presence(Struct, frozen=True):
-    """The members that one client sees: since when without a break, epoch ms; None for longer than it has looked."""
+    """The members that one client lists. `since_ms`: when those joined that have joined while it looked, epoch ms."""
 
-    since_ms: Mapping[str, int | None]
+    client_ids: frozenset[str]
+    since_ms: Mapping[str, int] = {}
 
 
 def look(before: Presence | None, client_ids: Collection[str], now_ms: int, *, own_id: str | None = None) -> Presence:
@@ -24,9 +25,20 @@ def look(before: Presence | None, client_ids: Collection[str], now_ms: int, *, o
 
     At the first look (`before` None) the other clients count as present before, and `own_id` as just joined.
     """
+    ids = frozenset(client_ids)
     if before is None:
-        return Presence({client_id: now_ms if client_id == own_id else None for client_id in client_ids})
-    return Presence({client_id: before.since_ms.get(client_id, now_ms) for client_id in client_ids})
+        return Presence(ids, {own_id: now_ms} if own_id is not None and own_id in ids else {})
+    if ids is before.client_ids or ids == before.client_ids:
+        return before
+    since_ms = {client_id: at_ms for client_id, at_ms in before.since_ms.items() if client_id in ids}
+    return Presence(ids, since_ms | dict.fromkeys(ids - before.client_ids, now_ms))
+
+
+def waiting_clients(presence: Presence, now_ms: int, protection_ms: int) -> frozenset[str]:
+    """Return the clients that have not been present for long enough."""
+    return frozenset(
+        client_id for client_id, since_ms in presence.since_ms.items() if now_ms - since_ms < protection_ms
+    )
 
 
 def counted_clients(presence: Presence, now_ms: int, protection_ms: int) -> list[str]:
@@ -36,23 +48,14 @@ def counted_clients(presence: Presence, now_ms: int, protection_ms: int) -> list
     later see the first ones as settled. When all clients join at the same time, each considers the others settled, so
     no client consumes until their time is over.
     """
-    ids = sort_client_ids(presence.since_ms)
-    settled = [client_id for client_id in ids if _is_settled(presence.since_ms[client_id], now_ms, protection_ms)]
-    if settled or not ids:
-        return settled
-    first_ms = min(since_ms for since_ms in presence.since_ms.values() if since_ms is not None)
-    return [client_id for client_id in ids if presence.since_ms[client_id] == first_ms]
+    counted = presence.client_ids - waiting_clients(presence, now_ms, protection_ms)
+    if not counted and presence.client_ids:
+        first_ms = min(presence.since_ms.values())
+        counted = frozenset(client_id for client_id, since_ms in presence.since_ms.items() if since_ms == first_ms)
+    return sort_client_ids(counted)
 
 
 def next_change_ms(presence: Presence, now_ms: int, protection_ms: int) -> int | None:
     """Return when the next client starts to count, epoch ms; None while no client waits."""
-    waiting = [
-        since_ms + protection_ms
-        for since_ms in presence.since_ms.values()
-        if since_ms is not None and since_ms + protection_ms > now_ms
-    ]
-    return min(waiting, default=None)
-
-
-def _is_settled(since_ms: int | None, now_ms: int, protection_ms: int) -> bool:
-    return since_ms is None or now_ms - since_ms >= protection_ms
+    ends_ms = [since_ms + protection_ms for since_ms in presence.since_ms.values()]
+    return min((end_ms for end_ms in ends_ms if end_ms > now_ms), default=None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rmqctl.model.group import CONSUME_POP, GroupConfig
+from rmqctl.model.group import CONSUME_POP, GroupConfig, Member
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -22,6 +22,7 @@ class SnapshotMember(Struct, frozen=True):
 
     An unreported `strategy` or list of subscribed `topics` has the value None. `popped` are those that it
     pops; queue -1 is all that a broker has of a topic. Both `pops` and `pulls` may be true, for different topics.
+    `consume_rt_ms` is the average time of its listener in the last minute, None if it consumed nothing.
     """
 
     held: frozenset[MessageQueue]
@@ -31,6 +32,7 @@ class SnapshotMember(Struct, frozen=True):
     pops: bool = False
     pulls: bool = True
     popped: frozenset[MessageQueue] = frozenset()
+    consume_rt_ms: float | None = None
 
     @property
     def pulled(self) -> frozenset[MessageQueue]:
@@ -53,7 +55,8 @@ class LiveGroup(Struct, frozen=True):
     messages per second, None when they were not measured. `views` are the client ids that each broker lists,
     `silent_brokers` the brokers that did not answer. `unseen_reason` says why the group may have members although none
     is visible. `pop_share_count` is how many further clients pop each queue (popShareQueueNum), None when brokers
-    differ or the group does not pop. `hidden` says why there may be unknown queues.
+    differ or the group does not pop. `hidden` says why there may be unknown queues. `connections` has one connection of
+    each client id.
     """
 
     group: str
@@ -70,6 +73,7 @@ class LiveGroup(Struct, frozen=True):
     unseen_reason: Unknown | None = None
     pop_share_count: int | None = None
     hidden: Unknown | None = None
+    connections: Mapping[str, Member] = {}
 
     @property
     def is_popping(self) -> bool:

@@ -101,6 +101,7 @@ def make_snapshot(
         silent_brokers=tuple(sorted(reading.unheard)),
         unseen_reason=progress.unseen_reason,
         hidden=next(iter(reasons), None),
+        connections={member.client_id: member for found in reading.connections() for member in found.members},
     )
     return GroupSnapshot(queues, _client_ids(views.values()), live, _strangers(queues, views))
 
@@ -161,7 +162,17 @@ def _member(info: RunningInfo, consume_type: str | None) -> SnapshotMember:
         pops=pops(info, consume_type),
         pulls=pulls(info, consume_type),
         popped=frozenset(info.pop_unacked),
+        consume_rt_ms=_consume_rt_ms(info),
     )
+
+
+def _consume_rt_ms(info: RunningInfo) -> float | None:
+    """Return the average time of a client's listener over its topics, weighted by their messages."""
+    weights = [
+        (status.consume_ok_tps + status.consume_failed_tps, status.consume_rt_ms) for status in info.statuses.values()
+    ]
+    total = sum(tps for tps, _ in weights)
+    return sum(tps * rt_ms for tps, rt_ms in weights) / total if total else None
 
 
 async def _pop_share_count(

@@ -9,15 +9,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.consumer.rules.strategies import NOT_ALONE
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.rules.allocate import AllocationError, CustomStrategy, Options, find_strategy
+from rmqctl.rules.allocate import Allocate, AllocationError, CustomStrategy, Options, find_strategy
 from rmqctl.rules.allocate.strategies import canonical_name
 from rmqctl.text.names import hint_for
 from rmqctl.text.words import listed
 
 from .allocation import DEFAULT, Trial, current_strategy, try_strategy
 from .changes import TrialChanges
-from .churn import Churn, MembershipEvent, simulate
 from .group_snapshot import GroupSnapshot
 from .live_snapshot import work_of
 from .room_concerns import is_in_room
@@ -132,26 +132,19 @@ def own_strategy(request: TrialRequest) -> str:
     return next(name for name in (current, request.strategy, DEFAULT) if name is not None)
 
 
-def simulate_all(
-    request: TrialRequest, strategy: str, events: Sequence[MembershipEvent], protections_ms: Sequence[int]
-) -> list[Churn]:
-    """Return the effects of joining and leaving clients on a group, per protection time. Raises UsageError."""
-    options = _options(request, {}, {})
+def member_strategy_of(request: TrialRequest, strategy: str) -> Allocate:
+    """Return the function of a strategy that members can use, with the request's options. Raises UsageError."""
+    canonical = canonical_name(strategy)
+    if canonical in NOT_ALONE:
+        raise UsageError(f"The strategy {strategy} cannot be simulated: {NOT_ALONE[canonical]}.")
     try:
-        if find_strategy(strategy, options).may_repeat:
-            text = "a queue may have several owners, or no owner: moves cannot be counted."
-            raise AllocationError(f"With the strategy {strategy} {text}")
-        return [
-            simulate(
-                request.snapshot,
-                lambda shares: find_strategy(strategy, replace(options, previous=shares)),
-                events,
-                protection_ms=protection_ms,
-            )
-            for protection_ms in protections_ms
-        ]
+        found = find_strategy(strategy, _options(request, {}, {}))
     except AllocationError as error:
         raise UsageError(str(error), hint=error.hint) from None
+    if found.may_repeat:
+        text = "a queue may have several owners, or no owner: moves cannot be counted."
+        raise UsageError(f"With the strategy {strategy} {text}")
+    return found.allocate
 
 
 def _options(request: TrialRequest, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:

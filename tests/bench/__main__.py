@@ -1,8 +1,8 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
 `python -m tests.bench cold` runs one part: cold, groups, members, decoding, finding or consuming; sandbox-send,
-sandbox-pull, dlq, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate, reset or clean, of which the last six
-need no cluster.
+sandbox-pull, dlq, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate, churn, reset or clean, of which the last
+seven need no cluster.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.bench import (
     allocation,
+    churn,
     clean_expired,
     consumption,
     dead_letters,
@@ -191,7 +192,7 @@ _PARTS = {
 _PARTS_ALONE = {
     "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,
     "sandbox-kills": sandbox_kills.measure, "allocate": allocation.measure, "reset": offset_reset.measure,
-    "clean": clean_expired.measure,
+    "clean": clean_expired.measure, "churn": churn.measure,
 }  # fmt: skip
 
 if __name__ == "__main__":

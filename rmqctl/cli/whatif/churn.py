@@ -1,78 +1,145 @@
-"""rmqctl whatif churn: show which queues move when clients restart, with and without protection mode."""
+"""rmqctl whatif churn: simulate members that come and go, with and without protection mode."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqctl.cli.arguments import Topics, milliseconds_option
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.text.durations import short_duration
+from rmqctl.cli.output.listing import Listing
+from rmqctl.errors import UsageError
+from rmqctl.text.durations import exact_duration, short_duration
 from rmqctl.text.words import counted
 
+from .churn_table import COLUMNS, churn_item, show_protection
 from .options import BrokerCount, ConsumerCount, RunningGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqctl.model.failure import Failure
-    from rmqctl.whatif.churn import Churn
+    from rmqctl.whatif.churn.group import ChurnGroup
+    from rmqctl.whatif.churn.scenarios import ChurnScenario
     from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 HELP = """\b
 Examples:
-  rmqctl whatif churn my-group                                      # all clients restart, one after another
-  rmqctl whatif churn my-group --client 10.0.0.7@41#9 --times 20    # one client flaps
-  rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --every 30s --down 10s --protection 20s --protection 5m
+  rmqctl whatif churn my-group                                  # all clients restart, one after another
+  rmqctl whatif churn my-group --flap 10s:10.0.0.7@41#9         # one client leaves and rejoins every 10 s
+  rmqctl whatif churn my-group --flap 10s --leave vanish        # brokers notice only after 2 minutes
+  rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --rate 100 --rolling 30s --protect 20s --protect 5m
 
 In protection mode, a new client counts only after the protection time. Until then it gets no queue, and no queue moves
-because of it. RocketMQ has no protection mode: the first row shows how it behaves.
+because of it. RocketMQ has no protection mode: the first row shows how it behaves. A client that is killed commits
+nothing; of one that vanishes, brokers notice it only after 2 minutes.
 
 \b
 Columns:
-  PROTECTION  protection time; none: without protection mode
-  SHARES      number of times that queues got other owners
-  MOVES       queues that got another owner, in total
-  DUP-MOVES   of these, moves from an owner that is still running: for a while
-              both may consume the same messages
-  MOST        largest number of queues that one client had
-  UNOWNED     time without an owner, summed over all queues
-  DURATION    time until the last change
+  PROTECT      protection time; none: without protection mode
+  REBALANCES   rebalances in which a client took or gave up queues
+  MOVES        queues that a client took over from another one
+  TWO-OWNERS   time with two or more owners, summed over all queues
+  NO-OWNER     time without an owner, summed over all queues
+  DUPLICATES   messages consumed more than once
+  SETTLED      longest time after a change until each queue has one owner
+  UNSETTLED    changes that had not settled before the next one or the end
+  MOST         largest number of queues of one client
+  START-WAIT   time from a client's start to its first queue, summed
 
-The simulation assumes that all clients react immediately; real clients lag by up to 20 s, each at its own time."""
+Values are averages of all runs, with the smallest and the largest in parentheses."""
 
-_EVERY_MS, _DOWN_MS, _PROTECTION_MS = 30_000, 10_000, 60_000
-_MOST_EVENTS = 10_000
-# A restart shares all queues up to three times; this many queues and clients take about a minute.
-_MOST_WORK = 50_000_000
+_PERIOD_MS, _DOWN_MS, _PROTECT_MS = 30_000, 10_000, 60_000
+_FLAP_FOR_MS, _AFTER_MS = 600_000, 180_000
+_RUNS = 10
+# A simulation makes about this many rebalances per second; and allocates this many queues and clients per second.
+_REBALANCES_PER_S, _ALLOCATED_PER_S = 60_000, 1_000_000
+_MOST_S = 600
 
 
 def command(
     ctx: typer.Context,
     group: RunningGroup = None,
     topic: Topics = None,
-    client: Annotated[
-        list[str] | None, typer.Option("--client", metavar="ID", help="Restart only this client. Repeatable.")
-    ] = None,
-    every: Annotated[
+    flap: Annotated[
         str | None,
-        typer.Option("--every", metavar="DURATION", help="Time from one restart to the next. [default: 30s]"),
-    ] = None,
-    down: Annotated[
-        str | None, typer.Option("--down", metavar="DURATION", help="How long a client is down. [default: 10s]")
-    ] = None,
-    times: Annotated[int, typer.Option("--times", metavar="N", help="Number of restarts of each client.")] = 1,
-    protection: Annotated[
-        list[str] | None,
         typer.Option(
-            "--protection", metavar="DURATION", help="Protection time to simulate. Repeatable. [default: 60s]"
+            "--flap",
+            metavar="DURATION[:CLIENT]",
+            help="A client leaves after this time, rejoins after the same, again and again.",
         ),
     ] = None,
-    same_ids: Annotated[bool, typer.Option("--same-ids", help="Clients restart with the same id.")] = False,
+    rolling: Annotated[
+        str | None,
+        typer.Option("--rolling", metavar="DURATION", help="Restart all clients, one each time. [default: 30s]"),
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="+N|-N", help="Clients that join or leave at once.")
+    ] = None,
+    broker_flap: Annotated[
+        str | None,
+        typer.Option(
+            "--broker-flap",
+            metavar="DURATION[:BROKER]",
+            help="A broker stops after this time, starts after the same, again and again.",
+        ),
+    ] = None,
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            "--partition",
+            metavar="DURATION[:CLIENT[/BROKER]]",
+            help="A client cannot reach any broker, or this one, for this time.",
+        ),
+    ] = None,
+    down: Annotated[
+        str | None,
+        typer.Option("--down", metavar="DURATION", help="How long each client of --rolling is down. [default: 10s]"),
+    ] = None,
+    leave: Annotated[
+        str,
+        typer.Option("--leave", metavar="HOW", help="How clients leave: stop, kill or vanish."),
+    ] = "stop",
+    same_ids: Annotated[bool, typer.Option("--same-ids", help="Clients rejoin with the same id.")] = False,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option("--protect", metavar="DURATION", help="Protection time to simulate. Repeatable. [default: 60s]"),
+    ] = None,
+    for_: Annotated[
+        str | None,
+        typer.Option("--for", metavar="DURATION", help="Time to simulate. [default: 10m, or until all is over]"),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", metavar="N", help="Number of runs.")] = _RUNS,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the first run's random times.")] = 1,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="N", help="Messages per second in all queues. [default: as the group's]"),
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option("--sample", metavar="DURATION", help="How long to count new messages of the group. [default: 1s]"),
+    ] = None,
+    consume_time: Annotated[
+        str | None,
+        typer.Option(
+            "--consume-time",
+            metavar="DURATION",
+            help="Time of the listener per message. [default: as reported, else 10ms]",
+        ),
+    ] = None,
+    commit_every: Annotated[
+        str | None,
+        typer.Option("--commit-every", metavar="DURATION", help="persistConsumerOffsetInterval. [default: 5s]"),
+    ] = None,
+    client_version: Annotated[
+        str | None,
+        typer.Option(
+            "--client-version",
+            metavar="4.9|5.0|5.2|rmqctl",
+            help="Version of all clients. [default: as reported, else 5.2]",
+        ),
+    ] = None,
     strategy: Annotated[
         str | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate.")
     ] = None,
@@ -86,89 +153,182 @@ def command(
     consumers: ConsumerCount = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.admin.results import not_found
     from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.rules.allocate import sort_client_ids
-    from rmqctl.text.names import closest
-    from rmqctl.whatif.churn import restarts
-    from rmqctl.whatif.trials import TrialRequest, own_strategy, require_known, simulate_all
+    from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, broker_names, churn_group
+    from rmqctl.whatif.churn.runs import simulate_runs
+    from rmqctl.whatif.trials import TrialRequest, member_strategy_of, own_strategy, require_known
 
-    from .sources import read_group, read_spec, require_one_source, shaped, unread_brokers
+    from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped
 
     require_one_source("churn", group, spec, brokers, consumers)
+    if group is None and (topic or sample):
+        raise UsageError(f"{'--topic' if topic else '--sample'} needs a running group.", hint="Name it as GROUP.")
     invocation = Invocation(ctx, needs_cluster=group is not None)
-    choose_columns(_COLUMNS, invocation.display)
-    every_ms, down_ms = _time_ms("--every", every, _EVERY_MS), _time_ms("--down", down, _DOWN_MS)
-    given_ms = [_time_ms("--protection", text, 0) for text in protection or ()] or [_PROTECTION_MS]
-    protections_ms = list(dict.fromkeys([0, *given_ms]))
-    if every_ms == 0 or times < 1:
-        raise UsageError("--every and --times must be greater than 0.")
+    choose_columns(COLUMNS, invocation.display)
+    given = {"flap": flap, "rolling": rolling, "scale": scale, "broker-flap": broker_flap, "partition": partition}
+    scenario = _scenario(given, down, leave, new_ids=not same_ids)
+    protections_ms = list(dict.fromkeys([0, *(_times_ms("--protect", protect) or [_PROTECT_MS])]))
+    given_for_ms = _time_ms("--for", for_)
+    messages_per_s, version = _rate(rate), _timing(client_version)
+    consume_ms, commit_ms = _time_ms("--consume-time", consume_time), _time_ms("--commit-every", commit_every)
+    if runs < 1 or given_for_ms == 0 or commit_ms == 0:
+        raise UsageError("--runs, --for and --commit-every must be greater than 0.")
     if strategy is not None:
         require_known([strategy], {})
-    failures: Sequence[Failure] = ()
+    failures: Sequence[Any] = ()
     if group is not None:
-        snapshot, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=0)
+        sample_s = 0 if messages_per_s is not None else sample_time_s(sample)
+        snapshot, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=sample_s)
         request = TrialRequest(snapshot)
     else:
-        found = read_spec(spec) if spec is not None else [shaped(brokers, queues, consumers)]
-        if len(found) > 1:
-            raise UsageError(f"--spec has {len(found)} groups; churn simulates only one.")
-        request = found[0]
-    ids = sort_client_ids(set(request.snapshot.client_ids))
-    for client_id in client or ():
-        if client_id not in ids:
-            error = NotFoundError("Client", client_id, suggestions=closest(client_id, ids))
-            raise not_found(error, unread_brokers(request.snapshot, failures))
-    going = [client_id for client_id in ids if not client or client_id in client]
-    if len(going) * times > _MOST_EVENTS:
-        raise UsageError(
-            f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Select clients with --client."
-        )
-    size = len(request.snapshot.queues) + len(ids)
-    if 3 * len(going) * times * len(protections_ms) * size > _MOST_WORK:
-        size_words = counted(len(request.snapshot.queues), "queue")
-        count = f"{counted(len(going) * times, 'restart')} of a group with {size_words}"
-        raise UsageError(
-            f"{count} and {counted(len(ids), 'client')} would take too long.", hint="Select clients with --client."
-        )
-    events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
+        requests = read_spec(spec) if spec is not None else [shaped(brokers, queues, consumers)]
+        if len(requests) > 1:
+            raise UsageError(f"--spec has {len(requests)} groups; churn simulates only one.")
+        request = requests[0]
     name = own_strategy(request) if strategy is None else strategy
-    with ActivityLine("Simulating restarts", is_wanted=invocation.display.with_notes):
-        churns = simulate_all(request, name, events, protections_ms)
-    listing = to_listing(churns, request.snapshot, name, failures, is_own=strategy is None)
+    simulated = churn_group(
+        request.snapshot,
+        member_strategy_of(request, name),
+        rate=messages_per_s,
+        consume_ms=consume_ms,
+        commit_every_ms=COMMIT_EVERY_MS if commit_ms is None else commit_ms,
+        timing=version,
+    )
+    for_ms = given_for_ms or _default_for_ms(scenario, simulated.client_ids, max(protections_ms))
+    change_count = scenario.change_count(simulated.client_ids, for_ms)
+    _require_fast(simulated, change_count, for_ms=for_ms, run_count=runs * len(protections_ms))
+    changes = scenario.changes(simulated.client_ids, broker_names(simulated), for_ms)
+    with ActivityLine("Simulating", is_wanted=invocation.display.with_notes):
+        outcomes = simulate_runs(
+            simulated, changes, protections_ms=protections_ms, for_ms=for_ms, run_count=runs, seed=seed
+        )
+    heading = _heading(scenario, simulated, for_ms=for_ms, runs=runs)
+    notes = list(_notes(request.snapshot, simulated, name, is_own=strategy is None))
+    live = request.snapshot.live
+    listing = Listing(
+        kind="ChurnList",
+        columns=COLUMNS,
+        items=[churn_item(outcome) for outcome in outcomes],
+        name=show_protection,
+        failures=failures,
+        extra={
+            "group": None if live is None else live.group,
+            "strategy": name,
+            "scenario": scenario.kind.value,
+            "forMs": for_ms,
+            "seed": seed,
+        },
+        headings=[heading],
+        notes=notes,
+    )
     return render(listing, invocation.display)
 
 
-def _time_ms(option: str, text: str | None, default_ms: int) -> int:
-    return default_ms if text is None else milliseconds_option(option, text)
+def _scenario(given: Mapping[str, str | None], down: str | None, leave: str, *, new_ids: bool) -> "ChurnScenario":
+    """Return the scenario of the options for one, by their names, at most one of which is given. Raises UsageError."""
+    from rmqctl.text.numbers import whole_number
+    from rmqctl.text.option_errors import option_errors
+    from rmqctl.whatif.churn.changes import Departure
+    from rmqctl.whatif.churn.scenarios import ChurnScenario, ScenarioKind, require_possible
 
-
-def to_listing(
-    churns: "Sequence[Churn]",
-    snapshot: "GroupSnapshot",
-    strategy: str,
-    failures: "Sequence[Failure]" = (),
-    *,
-    is_own: bool,
-) -> Listing:
-    """Make the listing, one row per protection time."""
-    import msgspec
-
-    live = snapshot.live
-    return Listing(
-        kind="ChurnList",
-        columns=_COLUMNS,
-        items=[msgspec.to_builtins(churn) for churn in churns],
-        name=_show_protection,
-        failures=failures,
-        extra={"group": None if live is None else live.group, "strategy": strategy},
-        notes=list(_notes(snapshot, strategy, is_own=is_own)),
+    chosen = {name: text for name, text in given.items() if text is not None}
+    if len(chosen) > 1:
+        raise UsageError(f"Use only one of {', '.join(f'--{name}' for name in chosen)}.")
+    name, text = next(iter(chosen.items()), ("rolling", exact_duration(_PERIOD_MS)))
+    kind, option = ScenarioKind(name), f"--{name}"
+    if down is not None and kind is not ScenarioKind.ROLLING:
+        raise UsageError("--down is for --rolling only.")
+    if leave not in set(Departure):
+        raise UsageError(f"--leave {leave}: use stop, kill or vanish.")
+    period, _, place = text.partition(":")
+    if kind is ScenarioKind.SCALE:
+        with option_errors(option):
+            count, period_ms = whole_number(text), 0
+    else:
+        count, period_ms = 0, milliseconds_option(option, period)
+    client_id, slash, broker_name = place.rpartition("/") if kind is ScenarioKind.PARTITION else (place, "", "")
+    if kind is ScenarioKind.PARTITION and not slash:
+        client_id, broker_name = place, ""
+    if kind is ScenarioKind.BROKER_FLAP:
+        client_id, broker_name = "", place
+    scenario = ChurnScenario(
+        kind=kind,
+        period_ms=period_ms,
+        client_id=client_id,
+        broker_name=broker_name,
+        count=count,
+        down_ms=_DOWN_MS if down is None else milliseconds_option("--down", down),
+        departure=Departure(leave),
+        new_ids=new_ids,
     )
+    require_possible(scenario)
+    return scenario
 
 
-def _notes(snapshot: "GroupSnapshot", strategy: str, *, is_own: bool) -> "Iterator[str]":
-    """Say what is assumed for unknown values, and what cannot be simulated."""
+def _time_ms(option: str, text: str | None) -> int | None:
+    return None if text is None else milliseconds_option(option, text)
+
+
+def _times_ms(option: str, texts: Sequence[str] | None) -> list[int]:
+    return [milliseconds_option(option, text) for text in texts or ()]
+
+
+def _rate(text: str | None) -> float | None:
+    from rmqctl.text.numbers import decimal_number
+    from rmqctl.text.option_errors import option_errors
+
+    if text is None:
+        return None
+    with option_errors("--rate"):
+        rate = decimal_number(text)
+    if rate < 0:
+        raise UsageError(f"--rate {text}: the rate must not be negative.")
+    return rate
+
+
+def _timing(version: str | None) -> Any:
+    from rmqctl.whatif.churn.group import TIMINGS
+
+    if version is not None and version not in TIMINGS:
+        raise UsageError(f"--client-version {version}: use one of {', '.join(TIMINGS)}.")
+    return None if version is None else TIMINGS[version]
+
+
+def _default_for_ms(scenario: "ChurnScenario", client_ids: Sequence[str], protect_ms: int) -> int:
+    """Return the time to simulate: until the effects of the last change are over."""
+    last_ms = scenario.last_change_ms(client_ids)
+    return _FLAP_FOR_MS if last_ms is None else last_ms + protect_ms + _AFTER_MS
+
+
+def _require_fast(group: "ChurnGroup", change_count: int, *, for_ms: int, run_count: int) -> None:
+    """Raise UsageError for a simulation that would take longer than a person waits."""
+    from rmqctl.whatif.churn.group import broker_names
+
+    broker_count = len(broker_names(group))
+    client_count = len(group.client_ids)
+    rebalances = client_count * (change_count * broker_count + for_ms / group.timing.rebalance_ms)
+    allocated = change_count * (len(group.queues) + client_count)
+    took_s = run_count * (rebalances / _REBALANCES_PER_S + allocated / _ALLOCATED_PER_S)
+    if took_s > _MOST_S:
+        sentence = f"The simulation of {counted(client_count, 'client')} and {counted(change_count, 'change')}"
+        raise UsageError(
+            f"{sentence} would take about {short_duration(round(took_s * 1000))}.",
+            hint="Use fewer --runs, or a shorter --for.",
+        )
+
+
+def _heading(scenario: "ChurnScenario", group: "ChurnGroup", *, for_ms: int, runs: int) -> str:
+    from rmqctl.whatif.churn.group import broker_names
+
+    queues = counted(len(group.queues), "queue")
+    size = f"{counted(len(group.client_ids), 'client')} and {queues}"
+    what = scenario.words(group.client_ids, broker_names(group))
+    return f"{size}: {what}, for {exact_duration(for_ms)}, {counted(runs, 'run')}."
+
+
+def _notes(snapshot: "GroupSnapshot", group: "ChurnGroup", strategy: str, *, is_own: bool) -> "Iterator[str]":
+    """Say what is assumed for unknown values, and what is not simulated."""
     live = snapshot.live
     if live is not None and is_own and len(live.strategies) != 1:
         reported = f"use {', '.join(sorted(live.strategies))}" if live.strategies else "do not report their strategy"
@@ -176,22 +336,7 @@ def _notes(snapshot: "GroupSnapshot", strategy: str, *, is_own: bool) -> "Iterat
     doubled = sorted({client_id for client_id in snapshot.client_ids if snapshot.client_ids.count(client_id) > 1})
     if doubled:
         yield f"Clients that share an id are simulated as one: {', '.join(doubled[:3])}."
-
-
-def _show_time(key: str) -> Any:
-    return lambda item: short_duration(item[key])
-
-
-def _show_protection(item: Item) -> str:
-    return short_duration(item["protectionMs"]) if item["protectionMs"] else "none"
-
-
-_COLUMNS = (
-    Column("PROTECTION", "protectionMs", show=_show_protection),
-    Column("SHARES", "shareCount", is_number=True),
-    Column("MOVES", "moveCount", is_number=True),
-    Column("DUP-MOVES", "twiceCount", is_number=True),
-    Column("MOST", "mostQueues", is_number=True),
-    Column("UNOWNED", "unownedMs", show=_show_time("unownedMs"), is_number=True),
-    Column("DURATION", "durationMs", show=_show_time("durationMs"), is_number=True),
-)
+    if not group.rates:
+        yield "DUPLICATES is unknown: the arriving messages per second are not known (--rate)."
+    elif not any(group.rates.values()):
+        yield "No messages arrived while they were counted: DUPLICATES is 0 at this rate. Use --rate for another one."

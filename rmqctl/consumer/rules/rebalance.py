@@ -45,6 +45,7 @@ def compute_share(
     allocate: Allocate,
     *,
     by_place: bool = False,
+    known: frozenset[MessageQueue] | None = None,
 ) -> Share:
     """Return a client's share. Queues and ids are sorted; ids may be duplicated, as brokers list them.
 
@@ -54,7 +55,8 @@ def compute_share(
 
     On any failure the client keeps its queues: an empty list can come from a broker that has just started. A client
     that is not among the ids has no share, because the others have assigned its queues to themselves. Queues of other
-    topics in a strategy's result are ignored: a configuration lists the queues of all topics together.
+    topics in a strategy's result are ignored: a configuration lists the queues of all topics together. `known` are the
+    queues as a set, if the caller has it.
     """
     if not queues:
         return Share(kept=UnchangedReason.NO_QUEUES)
@@ -66,7 +68,8 @@ def compute_share(
         own_place = client_ids.index(own_id)
         if by_place:
             client_ids = [each for at, each in enumerate(client_ids) if each != own_id or at == own_place]
-        return Share(frozenset(queues).intersection(allocate(queues, client_ids).get(own_id, ())))
+        known = frozenset(queues) if known is None else known
+        return Share(known.intersection(allocate(queues, client_ids).get(own_id, ())))
     except Exception as error:  # noqa: BLE001 - strategies may come from plugins
         return Share(kept=UnchangedReason.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
 

@@ -1,0 +1,388 @@
+"""One run of a simulation: members join, leave and rebalance, each with its own timers and its own view of the group.
+
+The decisions are the runtime's own rules (rules/allocate, rules/protection, consumer/rules/rebalance); this module
+knows when they are made, and on what knowledge. Source: MQClientInstance, RebalanceService, RebalanceImpl, and on
+brokers ConsumerManager and ClientHousekeepingService.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from rmqctl.consumer.rules.rebalance import Share, compute_moves, compute_share
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import sort_queues
+from rmqctl.rules.protection import counted_clients, look, next_change_ms, waiting_clients
+
+from .agenda import Agenda
+from .changes import BrokerStart, BrokerStop, Change, CutBegin, Departure, MemberEnd, MemberStart
+from .group import ChurnGroup
+from .ledger import MessageLedger, QueueLedger
+from .parties import ClientList, ClientLists, Holding, SimulatedBroker, SimulatedMember, SimulatedRoute
+from .pulls import Pulls
+from .timing import CHANNEL_EXPIRED_MS, CHANNEL_SCAN_MS, LEAST_DELAY_MS, MOST_DELAY_MS, ClientTiming
+
+# A member that was there before the simulation.
+_LONG_AGO_MS = -1e9
+
+
+class ChurnRun(Struct, frozen=True):
+    """The result of one run.
+
+    `rebalance_count` counts rebalances in which a member took or dropped queues, `move_count` the queues that a client
+    took from another one, `most_queues` is the most that one client had. `shared_ms` and `unowned_ms` are the times
+    with two or more owners and with none, summed over queues. `duplicate_count` are messages that were delivered more
+    than once, `message_count` all that arrived. `waited_ms` is the sum over members that started of the time until
+    their first queue. `settled_ms` is, per change, the time until each queue had one owner, None if it had not before
+    the next change.
+    """
+
+    rebalance_count: int
+    move_count: int
+    most_queues: int
+    shared_ms: float
+    unowned_ms: float
+    duplicate_count: int
+    message_count: int
+    waited_ms: float
+    settled_ms: tuple[float | None, ...]
+
+
+class Simulation:
+    """A group from time 0 on; the same seed gives the same run. With `protection_ms` 0, all clients count at once."""
+
+    def __init__(self, group: ChurnGroup, *, protection_ms: int, seed: int) -> None:
+        self._group = group
+        self._protection_ms = protection_ms
+        self._random = random.Random(seed)  # noqa: S311 - a simulation must be repeatable
+        self._agenda = Agenda()
+        self._by_topic: dict[str, list[MessageQueue]] = {}
+        # Sorted, so that the order in which brokers answered does not change the result.
+        sorted_queues = sort_queues(group.queues)
+        for mq in sorted_queues:
+            self._by_topic.setdefault(mq.topic, []).append(mq)
+        queues = {mq: QueueLedger(group.rates.get(mq, 0.0), self._random.random()) for mq in sorted_queues}
+        self._ledger = MessageLedger(queues, consume_ms=group.consume_ms, commit_every_ms=group.commit_every_ms)
+        self._lists = ClientLists()
+        self._brokers = {
+            name: SimulatedBroker(name, self._random.uniform(0, CHANNEL_SCAN_MS), self._lists)
+            for name in sorted({mq.broker_name for mq in sorted_queues})
+        }
+        self._pulls = Pulls(self._agenda, self._brokers, self._ledger)
+        self._routes: dict[tuple[str, ...], SimulatedRoute] = {}
+        self._counted_lists: dict[tuple[ClientList, frozenset[str]], ClientList] = {}
+        self._members: dict[str, SimulatedMember] = {}
+        self._rebalance_count = self._most_queues = 0
+        self._changed_at_ms: float | None = None
+        self._settled: list[float | None] = []
+        self._place_all()
+
+    def run(self, changes: Sequence[Change], *, for_ms: float) -> ChurnRun:
+        """Simulate until `for_ms`, and return what happened."""
+        for change in sorted(changes, key=lambda change: change.at_ms):
+            if change.at_ms < for_ms:
+                self._agenda.add(change.at_ms, partial(self._change, change))
+        self._agenda.run(for_ms)
+        self._note_settled()
+        self._ledger.finish(for_ms)
+        waiting_ms = sum(for_ms - member.started_ms for member in self._members.values() if member.waits_for_queue)
+        return ChurnRun(
+            rebalance_count=self._rebalance_count,
+            move_count=self._pulls.move_count,
+            most_queues=self._most_queues,
+            shared_ms=self._ledger.shared_ms,
+            unowned_ms=self._ledger.unowned_ms,
+            duplicate_count=self._ledger.duplicate_count,
+            message_count=sum(queue.arrived(for_ms) for queue in self._ledger.queues.values()),
+            waited_ms=self._pulls.waited_ms + waiting_ms,
+            settled_ms=tuple(self._settled),
+        )
+
+    def _change(self, change: Change) -> None:
+        self._note_settled()
+        self._changed_at_ms = self._agenda.now_ms
+        if isinstance(change, MemberStart):
+            self._start(change)
+        elif isinstance(change, BrokerStop):
+            self._stop_broker(self._brokers[change.broker_name])
+        elif isinstance(change, BrokerStart):
+            self._start_broker(self._brokers[change.broker_name])
+        elif (member := self._members.get(change.client_id)) is None:
+            return
+        elif isinstance(change, MemberEnd):
+            del self._members[change.client_id]
+            self._end(member, change.departure)
+        else:
+            brokers = frozenset(self._brokers[name] for name in change.broker_names)
+            self._cut(member, brokers) if isinstance(change, CutBegin) else self._heal(member, brokers)
+
+    def _note_settled(self) -> None:
+        """Note how long the last change took until each queue had one owner again."""
+        if self._changed_at_ms is not None:
+            at_ms = self._ledger.settled_at_ms
+            self._settled.append(None if at_ms is None else max(0.0, at_ms - self._changed_at_ms))
+
+    def _delay_ms(self) -> float:
+        return self._random.uniform(LEAST_DELAY_MS, MOST_DELAY_MS)
+
+    # Members
+
+    def _place_all(self) -> None:
+        """Add the members that have been in the group for long, with their queues."""
+        draw = self._random.uniform
+        for client_id in self._group.client_ids:
+            timing = self._timing(client_id)
+            phases_ms = (draw(0, timing.heartbeat_ms), draw(0, timing.route_ms), draw(0, self._group.commit_every_ms))
+            member = SimulatedMember(
+                client_id, client_id, timing, self._route(), started_ms=_LONG_AGO_MS, phases_ms=phases_ms
+            )
+            member.waits_for_queue = False
+            member.last_rebalance_ms = draw(-timing.rebalance_ms, 0)
+            self._members[client_id] = member
+            for broker in self._brokers.values():
+                broker.add(member)
+            self._rebalance_at(member, member.last_rebalance_ms + timing.rebalance_ms)
+        for topic in self._by_topic:
+            listed = self._visible(topic, next(iter(self._brokers.values())).listed())
+            presence = look(None, listed.as_set, 0)
+            for member in self._members.values():
+                member.presences[topic] = presence
+                for mq in self._share(member, topic, listed).queues:
+                    self._pulls.place(member, mq)
+        self._most_queues = max((len(member.held) for member in self._members.values()), default=0)
+
+    def _timing(self, origin: str) -> ClientTiming:
+        return self._group.timings.get(origin, self._group.timing)
+
+    def _start(self, change: MemberStart) -> None:
+        now_ms, origin = self._agenda.now_ms, change.origin or change.client_id
+        timing = self._timing(origin)
+        phases_ms = (now_ms, now_ms, now_ms + timing.first_commit_ms)
+        member = SimulatedMember(
+            change.client_id, origin, timing, self._route(), started_ms=now_ms, phases_ms=phases_ms
+        )
+        self._members[change.client_id] = member
+        heard_ms = now_ms
+        for broker in member.route.brokers:
+            heard_ms += self._delay_ms()
+            self._agenda.add(heard_ms, partial(self._register, broker, member))
+        wait_ms = timing.rebalance_min_ms if timing.waits_at_start else 0.0
+        self._rebalance_at(member, max(heard_ms + self._delay_ms(), now_ms + wait_ms))
+
+    def _end(self, member: SimulatedMember, departure: Departure) -> None:
+        now_ms = self._agenda.now_ms
+        member.is_alive = False
+        if member.waits_for_queue:
+            self._pulls.waited_ms += now_ms - member.started_ms
+        self._pulls.end_all(member, is_committed=departure is Departure.STOP)
+        heard_ms = now_ms
+        for broker in self._brokers.values():
+            if departure is Departure.VANISH or broker in member.cut:
+                self._agenda.add(self._expires_ms(broker, member), partial(self._expire, broker, member))
+            else:
+                heard_ms += self._delay_ms()
+                self._agenda.add(heard_ms, partial(self._unregister, broker, member))
+
+    def _expires_ms(self, broker: SimulatedBroker, member: SimulatedMember) -> float:
+        """Return when a broker closes the channel of a member that sends nothing from now on."""
+        now_ms = self._agenda.now_ms
+        last_heartbeat_ms = member.next_heartbeat_ms(now_ms) - member.timing.heartbeat_ms
+        expired_ms = max(last_heartbeat_ms, member.started_ms) + CHANNEL_EXPIRED_MS
+        return max(now_ms, expired_ms + (broker.scan_phase_ms - expired_ms) % CHANNEL_SCAN_MS)
+
+    # Brokers and connections
+
+    def _register(self, broker: SimulatedBroker, member: SimulatedMember) -> None:
+        """Have a broker hear a heartbeat."""
+        if member.is_alive and member.reaches(broker):
+            if broker.add(member):
+                self._notify(broker)
+            self._pulls.resume(member, broker)
+
+    def _unregister(self, broker: SimulatedBroker, member: SimulatedMember) -> None:
+        if broker.remove(member):
+            self._notify(broker)
+
+    def _expire(self, broker: SimulatedBroker, member: SimulatedMember) -> None:
+        if not member.is_alive or broker in member.cut:
+            self._unregister(broker, member)
+
+    def _notify(self, broker: SimulatedBroker) -> None:
+        """Have the members of a broker rebalance (DefaultConsumerIdsChangeListener)."""
+        soonest_ms = self._agenda.now_ms + LEAST_DELAY_MS
+        for member in broker.members:
+            allowed_ms = member.last_rebalance_ms + member.timing.rebalance_min_ms
+            if member.next_rebalance_ms is not None and member.next_rebalance_ms <= max(soonest_ms, allowed_ms):
+                continue
+            if member.is_alive and broker not in member.cut:
+                self._rebalance_at(member, max(self._agenda.now_ms + self._delay_ms(), allowed_ms))
+
+    def _stop_broker(self, broker: SimulatedBroker) -> None:
+        broker.stop()
+        for member in self._members.values():
+            self._pulls.suspend(member, frozenset({broker}))
+        self._set_up(broker, is_up=False)
+
+    def _start_broker(self, broker: SimulatedBroker) -> None:
+        broker.is_up = True
+        self._set_up(broker, is_up=True)
+        for member in self._members.values():
+            if broker in member.route.brokers:
+                self._reconnect(broker, member)
+
+    def _set_up(self, broker: SimulatedBroker, *, is_up: bool) -> None:
+        """Count a broker's queues only while it is up, and have members see later whether it is registered."""
+        now_ms = self._agenda.now_ms
+        for mq, queue in self._ledger.queues.items():
+            if mq.broker_name == broker.name:
+                self._ledger.set_up(queue, now_ms, is_up=is_up)
+        for member in self._members.values():
+            self._agenda.add(member.next_refresh_ms(now_ms), partial(self._refresh, member))
+
+    def _refresh(self, member: SimulatedMember) -> None:
+        """Have a member fetch the route; brokers that it did not know get its next heartbeat."""
+        before, member.route = member.route, self._route()
+        for broker in member.route.brokers:
+            if member.is_alive and broker not in before.brokers:
+                self._agenda.add(member.next_heartbeat_ms(self._agenda.now_ms), partial(self._register, broker, member))
+
+    def _route(self) -> SimulatedRoute:
+        """Return the present route, the same object for the same brokers."""
+        brokers = [broker for broker in self._brokers.values() if broker.is_up]
+        key = tuple(broker.name for broker in brokers)
+        if key not in self._routes:
+            self._routes[key] = SimulatedRoute(brokers, self._by_topic)
+        return self._routes[key]
+
+    def _cut(self, member: SimulatedMember, brokers: frozenset[SimulatedBroker]) -> None:
+        member.cut |= brokers
+        self._pulls.suspend(member, brokers)
+        for broker in sorted(brokers, key=lambda broker: broker.name):
+            self._agenda.add(self._expires_ms(broker, member), partial(self._expire, broker, member))
+
+    def _heal(self, member: SimulatedMember, brokers: frozenset[SimulatedBroker]) -> None:
+        member.cut -= brokers
+        for broker in sorted(brokers, key=lambda broker: broker.name):
+            self._reconnect(broker, member)
+
+    def _reconnect(self, broker: SimulatedBroker, member: SimulatedMember) -> None:
+        """Have a member reach a broker again: at its next pull, if it has a queue there, and at its next heartbeat."""
+        now_ms, timing = self._agenda.now_ms, member.timing
+        self._agenda.add(member.next_heartbeat_ms(now_ms), partial(self._register, broker, member))
+        if any(mq.broker_name == broker.name for mq in member.held):
+            at_ms = now_ms + self._random.uniform(0, timing.pull_retry_ms)
+            if timing.beats_on_connect:
+                self._agenda.add(at_ms, partial(self._register, broker, member))
+            else:
+                self._agenda.add(at_ms, partial(self._pulls.resume, member, broker))
+
+    # Queues
+
+    def _take(self, member: SimulatedMember, taken: Mapping[MessageQueue, Holding]) -> None:
+        """Take queues; those that cannot be taken are tried again."""
+        if self._pulls.take(member, taken):
+            return
+        member.views.clear()
+        if member.timing.retry_ms is not None:
+            self._rebalance_at(member, self._agenda.now_ms + member.timing.retry_ms)
+
+    # Rebalances
+
+    def _rebalance_at(self, member: SimulatedMember, at_ms: float) -> None:
+        """Have a member rebalance at a time, unless it will do so sooner."""
+        if member.next_rebalance_ms is None or at_ms < member.next_rebalance_ms:
+            member.next_rebalance_ms = at_ms
+            self._agenda.add(at_ms, partial(self._rebalance, member, at_ms))
+
+    def _rebalance(self, member: SimulatedMember, at_ms: float) -> None:
+        if not member.is_alive or member.next_rebalance_ms != at_ms:
+            return
+        member.next_rebalance_ms, member.last_rebalance_ms = None, at_ms
+        has_changed = [self._balance(member, topic) for topic in self._by_topic]
+        self._rebalance_count += any(has_changed)
+        self._rebalance_at(member, min(at_ms + member.timing.rebalance_ms, self._next_counted_ms(member)))
+
+    def _balance(self, member: SimulatedMember, topic: str) -> bool:
+        """Rebalance one topic of a member; return whether it drops or takes queues."""
+        found = self._ask(member, topic)
+        if found is None:
+            return False
+        listed = self._visible(topic, found)
+        counted = self._counted(member, topic, listed)
+        view = member.route, listed, counted
+        if member.views.get(topic) == view:
+            return False
+        member.views[topic] = view
+        moves = compute_moves([mq for mq in member.held if mq.topic == topic], self._share(member, topic, counted))
+        delay_ms = self._delay_ms()
+        for mq in moves.drop:
+            self._pulls.drop(member, mq, delay_ms=delay_ms)
+        if moves.take:
+            taken = {mq: Holding() for mq in moves.take}
+            member.held |= taken
+            self._most_queues = max(self._most_queues, len(member.held))
+            self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._take, member, taken))
+        return bool(moves.drop or moves.take)
+
+    def _ask(self, member: SimulatedMember, topic: str) -> ClientList | None:
+        """Return the list of a random broker of a topic, None if those that are asked do not answer.
+
+        A broker that knows no member of the group answers with an error.
+        """
+        brokers = member.route.places[topic]
+        if not brokers:
+            return None
+        count = min(member.timing.asked_brokers, len(brokers))
+        asked = [self._random.choice(brokers)] if count == 1 else self._random.sample(brokers, count)
+        answers = (broker.listed() for broker in asked if member.reaches(broker) and broker.members)
+        return next(answers, None)
+
+    def _counted(self, member: SimulatedMember, topic: str, listed: ClientList) -> ClientList:
+        """Return the clients that share a topic: all that the broker lists, with protection those that count."""
+        if not self._protection_ms:
+            return listed
+        now_ms = int(self._agenda.now_ms)
+        presence = look(member.presences.get(topic), listed.as_set, now_ms, own_id=member.client_id)
+        member.presences[topic] = presence
+        waiting = waiting_clients(presence, now_ms, self._protection_ms)
+        if not waiting:
+            return listed
+        if waiting == listed.as_set:
+            return self._lists.get(counted_clients(presence, now_ms, self._protection_ms))
+        key = listed, waiting
+        if key not in self._counted_lists:
+            self._counted_lists[key] = self._lists.get(counted_clients(presence, now_ms, self._protection_ms))
+        return self._counted_lists[key]
+
+    def _share(self, member: SimulatedMember, topic: str, counted: ClientList) -> Share:
+        topics = self._group.topics.get(member.origin)
+        if topics is not None and topic not in topics:
+            return Share()
+        route = member.route
+
+        def allocate(_: Sequence[MessageQueue], __: Sequence[str]) -> dict[str, list[MessageQueue]]:
+            return route.assignment(topic, counted, self._group.allocate)
+
+        return compute_share(route.queues[topic], counted.ids, member.client_id, allocate, known=route.known[topic])
+
+    def _visible(self, topic: str, listed: ClientList) -> ClientList:
+        """Return those clients of a list that connect to the brokers of a topic."""
+        strangers = self._group.strangers.get(topic)
+        if not strangers:
+            return listed
+        return self._lists.get(client_id for client_id in listed.ids if self._origin(client_id) not in strangers)
+
+    def _origin(self, client_id: str) -> str:
+        member = self._members.get(client_id)
+        return client_id if member is None else member.origin
+
+    def _next_counted_ms(self, member: SimulatedMember) -> float:
+        changes = [
+            next_change_ms(presence, int(member.last_rebalance_ms), self._protection_ms)
+            for presence in member.presences.values()
+        ]
+        return min((float(at_ms) for at_ms in changes if at_ms is not None), default=float("inf"))

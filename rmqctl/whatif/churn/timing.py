@@ -1,0 +1,45 @@
+"""When clients and brokers act: the periods and delays of RocketMQ's client versions, and of its brokers."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ClientTiming(Struct, frozen=True, kw_only=True):
+    """The periods and delays of one kind of client, in ms."""
+
+    rebalance_min_ms: float
+    """Shortest time between two rebalances."""
+    first_pull_ms: float
+    """Time from taking a queue to its first pull."""
+    pull_retry_ms: float = 3000
+    """When a failed pull is tried again, with a new connection (pullTimeDelayMillsWhenException)."""
+    waits_at_start: bool = True
+    """Whether a new client waits `rebalance_min_ms` for its first rebalance, too (RebalanceService)."""
+    beats_on_connect: bool = False
+    """Whether a new connection gets a heartbeat at once (enableHeartbeatChannelEventListener)."""
+    asked_brokers: int = 1
+    """How many brokers are asked for the members of a topic, while none answers."""
+    retry_ms: float | None = None
+    """When a rebalance that could not take its queues is tried again; None at the next regular one."""
+    rebalance_ms: float = 20_000
+    heartbeat_ms: float = 30_000
+    route_ms: float = 30_000
+    """Time between two refreshes of the route (pollNameServerInterval)."""
+    first_commit_ms: float = 10_000
+    """Time from the start to the first regular commit (MQClientInstance.startScheduledTask)."""
+
+
+# RebalanceService, RebalanceImpl and MQClientInstance of Java's releases, and rmqctl's ConsumerSettings.
+JAVA_4_9 = ClientTiming(rebalance_min_ms=0, first_pull_ms=0)
+JAVA_5_0 = ClientTiming(rebalance_min_ms=0, first_pull_ms=500)
+JAVA_5_2 = ClientTiming(rebalance_min_ms=1000, first_pull_ms=500, beats_on_connect=True, retry_ms=1000)
+RMQCTL = ClientTiming(
+    rebalance_min_ms=1000, first_pull_ms=500, pull_retry_ms=1000, waits_at_start=False, beats_on_connect=True,
+    asked_brokers=3, retry_ms=1000,
+)  # fmt: skip
+
+# ClientHousekeepingService and ConsumerManager.CHANNEL_EXPIRED_TIMEOUT.
+CHANNEL_SCAN_MS, CHANNEL_EXPIRED_MS = 10_000, 120_000
+# A request takes this long in one direction, with the thread that handles it.
+LEAST_DELAY_MS, MOST_DELAY_MS = 0.3, 3.0

@@ -1,0 +1,209 @@
+"""The simulation: members that leave and join, each with its own timers and its own view of the group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from rmqctl.rules.allocate.averagely import allocate_averagely
+from rmqctl.whatif.churn.changes import (
+    BrokerStart,
+    BrokerStop,
+    Change,
+    CutBegin,
+    CutEnd,
+    Departure,
+    MemberEnd,
+    MemberStart,
+)
+from rmqctl.whatif.churn.group import ChurnGroup
+from rmqctl.whatif.churn.scenarios import ChurnScenario, ScenarioKind
+from rmqctl.whatif.churn.simulation import ChurnRun, Simulation
+from rmqctl.whatif.churn.timing import JAVA_4_9, JAVA_5_2, RMQCTL
+from rmqctl.whatif.sized_group import shape
+
+MINUTE_MS = 60_000
+SIZE = shape(2, 4, 3)
+GROUP = ChurnGroup(
+    queues=SIZE.queues,
+    client_ids=SIZE.client_ids,
+    allocate=allocate_averagely,
+    timing=JAVA_5_2,
+    rates=dict.fromkeys(SIZE.queues, 10.0),
+)
+BROKERS = ("broker-1", "broker-2")
+STOPS = MemberEnd(10_000, "client-3")
+
+
+def _run(
+    changes: Sequence[Change],
+    group: ChurnGroup = GROUP,
+    *,
+    protect_ms: int = 0,
+    for_ms: int = 5 * MINUTE_MS,
+    seed: int = 1,
+) -> ChurnRun:
+    return Simulation(group, protection_ms=protect_ms, seed=seed).run(changes, for_ms=for_ms)
+
+
+def _flap(for_ms: int, departure: Departure = Departure.STOP) -> list[Change]:
+    scenario = ChurnScenario(kind=ScenarioKind.FLAP, period_ms=10_000, departure=departure)
+    return scenario.changes(GROUP.client_ids, BROKERS, for_ms)
+
+
+def test_nothing_happens_without_changes() -> None:
+    run = _run([])
+    assert (run.rebalance_count, run.move_count, run.duplicate_count) == (0, 0, 0)
+    assert (run.shared_ms, run.unowned_ms, run.settled_ms) == (0, 0, ())
+    assert run.most_queues == 3
+    assert run.message_count == 8 * 10 * 300
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_differs() -> None:
+    changes = _flap(5 * MINUTE_MS)
+    assert _run(changes) == _run(changes)
+    assert len({_run(changes, seed=seed).duplicate_count for seed in range(5)}) > 1
+
+
+def test_queues_of_a_member_that_stops_have_no_owner_until_the_first_pull_of_the_next_one() -> None:
+    run = _run([STOPS])
+    # Its two queues; one of the others moves, too, because shares are runs of neighbors.
+    assert run.move_count == 3
+    assert run.most_queues == 4
+    assert 2 * 500 <= run.unowned_ms <= 3 * 1600
+    assert run.settled_ms[0] == pytest.approx(1000, abs=600)
+
+
+@pytest.mark.parametrize(("timing", "most_ms"), [(JAVA_4_9, 50), (JAVA_5_2, 1600), (RMQCTL, 1600)])
+def test_how_long_a_group_settles_depends_on_the_version(timing: object, most_ms: int) -> None:
+    group = replace(GROUP, timing=timing)
+    assert all(settled is not None and settled <= most_ms for settled in _run(_flap(MINUTE_MS), group).settled_ms)
+
+
+def test_brokers_keep_a_member_that_vanishes_for_two_minutes() -> None:
+    vanishes = MemberEnd(10_000, "client-3", Departure.VANISH)
+    run = _run([vanishes])
+    assert run.settled_ms[0] == pytest.approx(120_000, abs=30_000 + 10_000)
+    # Its last heartbeat was up to 30 s before, and brokers look every 10 s.
+    assert 2 * 90_000 <= run.unowned_ms <= 2 * 131_600
+    assert _run([vanishes], for_ms=MINUTE_MS).settled_ms == (None,)
+
+
+def test_a_kill_redelivers_what_was_not_committed() -> None:
+    stops, killed = (
+        sum(_run([MemberEnd(10_000, "client-3", how)], seed=seed).duplicate_count for seed in range(20))
+        for how in (Departure.STOP, Departure.KILL)
+    )
+    assert killed > stops
+
+
+def test_a_client_that_flaps_moves_queues_once_with_protection_and_each_time_without() -> None:
+    changes = _flap(5 * MINUTE_MS)
+    without, protected = _run(changes), _run(changes, protect_ms=MINUTE_MS)
+    assert without.move_count > 20 * protected.move_count
+    assert without.duplicate_count > 2 * protected.duplicate_count
+    assert without.unowned_ms > 20 * protected.unowned_ms
+    # It pays for that by idling.
+    assert protected.waited_ms > without.waited_ms
+
+
+def test_a_member_that_joins_with_protection_gets_its_queues_when_it_counts() -> None:
+    joins = MemberStart(10_000, "client-4")
+    without, protected = _run([joins]), _run([joins], protect_ms=MINUTE_MS)
+    assert without.waited_ms == pytest.approx(1500, abs=100)
+    assert protected.waited_ms == pytest.approx(MINUTE_MS + 500, abs=1100)
+    assert without.move_count == protected.move_count
+
+
+def test_all_members_that_restart_within_the_protection_time_leave_their_queues_to_the_last_ones() -> None:
+    rolling = ChurnScenario(kind=ScenarioKind.ROLLING, period_ms=15_000, down_ms=5000)
+    changes = rolling.changes(GROUP.client_ids, BROKERS, 5 * MINUTE_MS)
+    assert _run(changes).most_queues == 4
+    assert _run(changes, protect_ms=MINUTE_MS).most_queues == 8
+
+
+def test_a_member_with_the_id_of_one_that_brokers_still_list_is_listed_twice() -> None:
+    ids = ChurnScenario(kind=ScenarioKind.FLAP, period_ms=10_000, departure=Departure.VANISH, new_ids=False)
+    changes = ids.changes(GROUP.client_ids, BROKERS, 25_000)
+    # RocketMQ gives the second place a share that no client takes.
+    assert _run(changes, for_ms=2 * MINUTE_MS).settled_ms[-1] is None
+
+
+def test_clients_that_the_brokers_of_a_topic_do_not_list_get_none_of_its_queues() -> None:
+    group = replace(GROUP, strangers={"topic": frozenset({"client-3"})})
+    restart = [STOPS, MemberStart(20_000, "client-3~1", origin="client-3")]
+    assert _run(restart, group).move_count == 0
+    assert _run(restart).move_count > 0
+
+
+def test_shares_of_clients_that_do_not_subscribe_to_a_topic_stay_without_an_owner() -> None:
+    group = replace(GROUP, topics={"client-3": frozenset({"other"})})
+    assert _run([], group, for_ms=MINUTE_MS).unowned_ms == 2 * MINUTE_MS
+
+
+def test_each_member_acts_by_its_own_version() -> None:
+    old = replace(GROUP, timings=dict.fromkeys(GROUP.client_ids, JAVA_4_9))
+    assert _run(_flap(MINUTE_MS), old) == _run(_flap(MINUTE_MS), replace(GROUP, timing=JAVA_4_9))
+
+
+def test_more_members_than_queues_idle() -> None:
+    size = shape(1, 2, 3)
+    group = replace(GROUP, queues=size.queues, client_ids=size.client_ids)
+    assert _run([STOPS], group).move_count == 0
+
+
+def test_runs_follow_one_another_without_a_trace_of_the_last_one() -> None:
+    """Views compare by identity, so lists of one simulation must not reach the next one."""
+    runs = [_run(_flap(MINUTE_MS), protect_ms=protect_ms) for protect_ms in (0, MINUTE_MS, 0, MINUTE_MS)]
+    assert runs[:2] == runs[2:]
+    assert all(before != after for before, after in pairwise(runs))
+
+
+def test_a_broker_that_restarts_lists_few_members_until_all_have_sent_a_heartbeat() -> None:
+    """Members that ask it meanwhile take the queues of those that it does not list."""
+    restart = [BrokerStop(10_000, "broker-1"), BrokerStart(15_000, "broker-1")]
+    runs = [_run(restart, seed=seed) for seed in range(20)]
+    assert any(run.shared_ms > 1000 for run in runs)
+    assert any(run.move_count > 0 for run in runs)
+    assert all(run.settled_ms[1] is not None for run in runs)
+
+
+def test_queues_of_a_broker_that_is_down_count_only_while_it_is_up() -> None:
+    group = replace(GROUP, queues=shape(1, 4, 1).queues, client_ids=("client-1",))
+    run = _run([BrokerStop(10_000, "broker-1"), BrokerStart(70_000, "broker-1")], group)
+    assert (run.move_count, run.duplicate_count) == (0, 0)
+    # Its client pulls again within 3 s, or takes the queues again when it has seen the broker.
+    assert 0 < run.unowned_ms <= 4 * 51_000
+    assert run.settled_ms[1] is not None
+
+
+def test_members_of_4_9_pull_from_a_restarted_broker_only_after_a_heartbeat() -> None:
+    restart = [BrokerStop(10_000, "broker-1"), BrokerStart(11_000, "broker-1")]
+    old, new = (
+        [_run(restart, replace(GROUP, timing=timing), seed=seed).unowned_ms for seed in range(10)]
+        for timing in (JAVA_4_9, JAVA_5_2)
+    )
+    assert max(old) > 2 * max(new)
+
+
+def test_a_short_partition_moves_nothing_and_a_long_one_gives_queues_two_owners_when_it_heals() -> None:
+    def cut(seconds: int, *brokers: str) -> list[Change]:
+        return [CutBegin(10_000, "client-3", brokers), CutEnd(10_000 + seconds * 1000, "client-3", brokers)]
+
+    short, long = _run(cut(60, *BROKERS)), _run(cut(200, *BROKERS))
+    assert (short.move_count, short.shared_ms) == (0, 0)
+    assert 2 * 60_000 <= short.unowned_ms <= 2 * 63_000
+    assert long.move_count > 0
+    assert long.shared_ms > 0
+    # Only one of two brokers has dropped it, so members disagree until it is listed again.
+    half = [_run(cut(200, "broker-1"), seed=seed) for seed in range(5)]
+    assert max(run.shared_ms for run in half) > 20_000
+
+
+def test_a_member_that_ends_while_it_is_cut_off_is_kept_until_its_channel_expires() -> None:
+    changes = [CutBegin(10_000, "client-3", BROKERS), MemberEnd(20_000, "client-3")]
+    run = _run(changes)
+    assert run.settled_ms[1] == pytest.approx(110_000, abs=35_000)
