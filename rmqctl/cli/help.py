@@ -33,13 +33,15 @@ _HEADINGS = {
     "Group to simulate": "--spec --brokers --queues --consumers",
     "Changes to simulate": (
         "--add-clients --remove-clients --add-brokers --remove-brokers --flap --rolling --scale --broker-flap "
-        "--partition --down --leave --same-ids"
+        "--partition --trace --down --leave --same-ids"
     ),
     "Queue allocation": (
         "--strategy --compare --virtual-nodes --room --site-of --inner --pop-share --sample --strategy-option "
         "--protect --instance"
     ),
-    "Simulated time and messages": "--for --runs --seed --rate --sample --consume-time --commit-every --client-version",
+    "Simulation": (
+        "--runs --seed --sample --consume-time --commit-every --client-version --orderly --version-rule --skew"
+    ),
     "Listener": (
         "--handler --exec --print --batch --workers --consume-timeout --max-reconsume-times --delay-level --ack-index"
     ),

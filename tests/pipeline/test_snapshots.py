@@ -15,10 +15,11 @@ from rmqctl.model.progress import QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample, write_sample
+from rmqctl.observe.recording_files import read_recordings
 from rmqctl.observe.sampled_progress import is_held, is_none_stored
 from rmqctl.pipeline.jobs.cluster_label import check_label, default_label
 from rmqctl.pipeline.jobs.definition import JobOptions
-from rmqctl.pipeline.jobs.snapshot.job import JOB, read_samples
+from rmqctl.pipeline.jobs.snapshot.job import JOB
 from rmqctl.pipeline.jobs.snapshot.rows import (
     check_run_id,
     default_run_id,
@@ -226,8 +227,7 @@ def test_a_recording_of_other_groups_is_refused(tmp_path: Path) -> None:
     )
 
     def read(*groups: str) -> list[str]:
-        options = JobOptions(now_ms=0, recordings=(str(path),), groups=groups)
-        return [recorded.sample.group for recorded in read_samples(options)]
+        return [recorded.sample.group for recorded in read_recordings([str(path)], groups)]
 
     assert (read(), read("p*"), read("other", "pay")) == (["pay", "other"], ["pay"], ["pay", "other"])
     for groups in (("orders",), ("pay", "orders"), ("x*",)):

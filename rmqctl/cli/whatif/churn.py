@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.cli.arguments import Topics, milliseconds_option
+from rmqctl.cli.arguments import Topics
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Listing
 from rmqctl.errors import UsageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqctl.whatif.churn.group import ChurnGroup
     from rmqctl.whatif.churn.scenarios import ChurnScenario
+    from rmqctl.whatif.churn.trace import ChurnTrace
     from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 HELP = """\b
@@ -29,11 +30,16 @@ Examples:
   rmqctl whatif churn my-group                                  # all clients restart, one after another
   rmqctl whatif churn my-group --flap 10s:10.0.0.7@41#9         # one client leaves and rejoins every 10 s
   rmqctl whatif churn my-group --flap 10s --leave vanish        # brokers notice only after 2 minutes
+  rmqctl whatif churn my-group --trace groups.jsonl             # as rmqctl watch --record groups.jsonl saw it
   rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --rate 100 --rolling 30s --protect 20s --protect 5m
 
 In protection mode, a new client counts only after the protection time. Until then it gets no queue, and no queue moves
 because of it. RocketMQ has no protection mode: the first row shows how it behaves. A client that is killed commits
 nothing; of one that vanishes, brokers notice it only after 2 minutes.
+
+--version-rule refuse-older: brokers refuse the pulls of a client whose version is older than that of the last client
+that joined. A version is the time of the client's own clock when it joined, when its queues changed, or when it tries
+a refused pull again. RocketMQ serves such pulls.
 
 \b
 Columns:
@@ -93,6 +99,10 @@ def command(
             help="A client cannot reach any broker, or this one, for this time.",
         ),
     ] = None,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option("--trace", metavar="FILE", help="Recording of rmqctl watch: what its clients did. Repeatable."),
+    ] = None,
     down: Annotated[
         str | None,
         typer.Option("--down", metavar="DURATION", help="How long each client of --rolling is down. [default: 10s]"),
@@ -140,6 +150,17 @@ def command(
             help="Version of all clients. [default: as reported, else 5.2]",
         ),
     ] = None,
+    orderly: Annotated[
+        bool, typer.Option("--orderly", help="Clients consume in order, with locks. [default: as reported]")
+    ] = False,
+    version_rule: Annotated[
+        str,
+        typer.Option("--version-rule", metavar="rocketmq|refuse-older", help="Which pulls brokers refuse by version."),
+    ] = "rocketmq",
+    skew: Annotated[
+        str | None,
+        typer.Option("--skew", metavar="DURATION", help="Clients' clocks differ by up to this time. [default: 0]"),
+    ] = None,
     strategy: Annotated[
         str | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate.")
     ] = None,
@@ -155,29 +176,51 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.whatif.churn.changes import Change
     from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, broker_names, churn_group
     from rmqctl.whatif.churn.runs import simulate_runs
+    from rmqctl.whatif.group_snapshot import GroupSnapshot
     from rmqctl.whatif.trials import TrialRequest, member_strategy_of, own_strategy, require_known
 
+    from .churn_options import (
+        read_departure,
+        read_rate,
+        read_scenario,
+        read_timing,
+        read_trace_files,
+        read_version_rule,
+        time_ms,
+        times_ms,
+    )
     from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped
 
-    require_one_source("churn", group, spec, brokers, consumers)
-    if group is None and (topic or sample):
-        raise UsageError(f"{'--topic' if topic else '--sample'} needs a running group.", hint="Name it as GROUP.")
-    invocation = Invocation(ctx, needs_cluster=group is not None)
-    choose_columns(COLUMNS, invocation.display)
     given = {"flap": flap, "rolling": rolling, "scale": scale, "broker-flap": broker_flap, "partition": partition}
-    scenario = _scenario(given, down, leave, new_ids=not same_ids)
-    protections_ms = list(dict.fromkeys([0, *(_times_ms("--protect", protect) or [_PROTECT_MS])]))
-    given_for_ms = _time_ms("--for", for_)
-    messages_per_s, version = _rate(rate), _timing(client_version)
-    consume_ms, commit_ms = _time_ms("--consume-time", consume_time), _time_ms("--commit-every", commit_every)
+    departure = read_departure(leave)
+    if trace:
+        others = {**given, "spec": spec, "brokers": brokers, "queues": queues, "consumers": consumers, "down": down}
+        _require_alone("trace", others | {"same-ids": same_ids or None, "sample": sample})
+    else:
+        require_one_source("churn", group, spec, brokers, consumers)
+        if group is None and (topic or sample):
+            raise UsageError(f"{'--topic' if topic else '--sample'} needs a running group.", hint="Name it as GROUP.")
+        scenario = read_scenario(given, down, departure, new_ids=not same_ids)
+    invocation = Invocation(ctx, needs_cluster=group is not None and not trace)
+    choose_columns(COLUMNS, invocation.display)
+    protections_ms = list(dict.fromkeys([0, *(times_ms("--protect", protect) or [_PROTECT_MS])]))
+    given_for_ms = time_ms("--for", for_)
+    messages_per_s, version = read_rate(rate), read_timing(client_version)
+    consume_ms, commit_ms = time_ms("--consume-time", consume_time), time_ms("--commit-every", commit_every)
+    skew_ms, refuses_older = time_ms("--skew", skew), read_version_rule(version_rule)
     if runs < 1 or given_for_ms == 0 or commit_ms == 0:
         raise UsageError("--runs, --for and --commit-every must be greater than 0.")
     if strategy is not None:
         require_known([strategy], {})
     failures: Sequence[Any] = ()
-    if group is not None:
+    recorded = None
+    if trace:
+        recorded = read_trace_files(trace, [] if group is None else [group], topic or (), departure)
+        request = TrialRequest(GroupSnapshot(recorded.queues, recorded.client_ids), recorded.strategy)
+    elif group is not None:
         sample_s = 0 if messages_per_s is not None else sample_time_s(sample)
         snapshot, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=sample_s)
         request = TrialRequest(snapshot)
@@ -191,20 +234,35 @@ def command(
         request.snapshot,
         member_strategy_of(request, name),
         rate=messages_per_s,
+        rates=None if recorded is None else recorded.rates,
         consume_ms=consume_ms,
         commit_every_ms=COMMIT_EVERY_MS if commit_ms is None else commit_ms,
         timing=version,
+        is_orderly=orderly or None,
+        refuses_older=refuses_older,
+        skew_ms=skew_ms or 0,
     )
-    for_ms = given_for_ms or _default_for_ms(scenario, simulated.client_ids, max(protections_ms))
-    change_count = scenario.change_count(simulated.client_ids, for_ms)
+    client_ids, names = simulated.client_ids, broker_names(simulated)
+    if recorded is not None:
+        for_ms = min(recorded.for_ms, given_for_ms or recorded.for_ms)
+        change_count, what = len(recorded.steps), recorded.words()
+    else:
+        for_ms = given_for_ms or _default_for_ms(scenario, client_ids, max(protections_ms))
+        change_count, what = scenario.change_count(client_ids, for_ms), scenario.words(client_ids, names)
     _require_fast(simulated, change_count, for_ms=for_ms, run_count=runs * len(protections_ms))
-    changes = scenario.changes(simulated.client_ids, broker_names(simulated), for_ms)
+    changes: Sequence[Change] = () if recorded is not None else scenario.changes(client_ids, names, for_ms)
     with ActivityLine("Simulating", is_wanted=invocation.display.with_notes):
         outcomes = simulate_runs(
-            simulated, changes, protections_ms=protections_ms, for_ms=for_ms, run_count=runs, seed=seed
-        )
-    heading = _heading(scenario, simulated, for_ms=for_ms, runs=runs)
+            simulated,
+            (lambda _: changes) if recorded is None else recorded.changes,
+            protections_ms=protections_ms, for_ms=for_ms, run_count=runs, seed=seed,
+        )  # fmt: skip
+    size = f"{counted(len(client_ids), 'client')} and {counted(len(simulated.queues), 'queue')}"
+    simulated_time = exact_duration(for_ms) if recorded is None else short_duration(for_ms)
+    heading = f"{size}: {what}, for {simulated_time}, {counted(runs, 'run')}."
     notes = list(_notes(request.snapshot, simulated, name, is_own=strategy is None))
+    if recorded is not None:
+        notes += recorded.concerns()
     live = request.snapshot.live
     listing = Listing(
         kind="ChurnList",
@@ -213,11 +271,12 @@ def command(
         name=show_protection,
         failures=failures,
         extra={
-            "group": None if live is None else live.group,
+            "group": recorded.group if recorded is not None else None if live is None else live.group,
             "strategy": name,
-            "scenario": scenario.kind.value,
+            "scenario": "trace" if recorded is not None else scenario.kind.value,
             "forMs": for_ms,
             "seed": seed,
+            "trace": None if recorded is None else _trace_item(recorded),
         },
         headings=[heading],
         notes=notes,
@@ -225,74 +284,23 @@ def command(
     return render(listing, invocation.display)
 
 
-def _scenario(given: Mapping[str, str | None], down: str | None, leave: str, *, new_ids: bool) -> "ChurnScenario":
-    """Return the scenario of the options for one, by their names, at most one of which is given. Raises UsageError."""
-    from rmqctl.text.numbers import whole_number
-    from rmqctl.text.option_errors import option_errors
-    from rmqctl.whatif.churn.changes import Departure
-    from rmqctl.whatif.churn.scenarios import ChurnScenario, ScenarioKind, require_possible
-
-    chosen = {name: text for name, text in given.items() if text is not None}
-    if len(chosen) > 1:
-        raise UsageError(f"Use only one of {', '.join(f'--{name}' for name in chosen)}.")
-    name, text = next(iter(chosen.items()), ("rolling", exact_duration(_PERIOD_MS)))
-    kind, option = ScenarioKind(name), f"--{name}"
-    if down is not None and kind is not ScenarioKind.ROLLING:
-        raise UsageError("--down is for --rolling only.")
-    if leave not in set(Departure):
-        raise UsageError(f"--leave {leave}: use stop, kill or vanish.")
-    period, _, place = text.partition(":")
-    if kind is ScenarioKind.SCALE:
-        with option_errors(option):
-            count, period_ms = whole_number(text), 0
-    else:
-        count, period_ms = 0, milliseconds_option(option, period)
-    client_id, slash, broker_name = place.rpartition("/") if kind is ScenarioKind.PARTITION else (place, "", "")
-    if kind is ScenarioKind.PARTITION and not slash:
-        client_id, broker_name = place, ""
-    if kind is ScenarioKind.BROKER_FLAP:
-        client_id, broker_name = "", place
-    scenario = ChurnScenario(
-        kind=kind,
-        period_ms=period_ms,
-        client_id=client_id,
-        broker_name=broker_name,
-        count=count,
-        down_ms=_DOWN_MS if down is None else milliseconds_option("--down", down),
-        departure=Departure(leave),
-        new_ids=new_ids,
-    )
-    require_possible(scenario)
-    return scenario
+def _trace_item(recorded: "ChurnTrace") -> dict[str, int]:
+    return {
+        "sampleCount": recorded.sample_count,
+        "partialSampleCount": recorded.partial_count,
+        "startCount": recorded.start_count,
+        "endCount": len(recorded.steps) - recorded.start_count,
+        "moveCount": recorded.move_count,
+        "unknownRateCount": len(recorded.queues) - len(recorded.rates),
+        "strategyFitCount": recorded.fit_count,
+        "strategySampleCount": recorded.owned_count,
+    }
 
 
-def _time_ms(option: str, text: str | None) -> int | None:
-    return None if text is None else milliseconds_option(option, text)
-
-
-def _times_ms(option: str, texts: Sequence[str] | None) -> list[int]:
-    return [milliseconds_option(option, text) for text in texts or ()]
-
-
-def _rate(text: str | None) -> float | None:
-    from rmqctl.text.numbers import decimal_number
-    from rmqctl.text.option_errors import option_errors
-
-    if text is None:
-        return None
-    with option_errors("--rate"):
-        rate = decimal_number(text)
-    if rate < 0:
-        raise UsageError(f"--rate {text}: the rate must not be negative.")
-    return rate
-
-
-def _timing(version: str | None) -> Any:
-    from rmqctl.whatif.churn.group import TIMINGS
-
-    if version is not None and version not in TIMINGS:
-        raise UsageError(f"--client-version {version}: use one of {', '.join(TIMINGS)}.")
-    return None if version is None else TIMINGS[version]
+def _require_alone(option: str, others: Mapping[str, object]) -> None:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise UsageError(f"--{option} and --{given[0]} cannot be combined.")
 
 
 def _default_for_ms(scenario: "ChurnScenario", client_ids: Sequence[str], protect_ms: int) -> int:
@@ -316,15 +324,6 @@ def _require_fast(group: "ChurnGroup", change_count: int, *, for_ms: int, run_co
             f"{sentence} would take about {short_duration(round(took_s * 1000))}.",
             hint="Use fewer --runs, or a shorter --for.",
         )
-
-
-def _heading(scenario: "ChurnScenario", group: "ChurnGroup", *, for_ms: int, runs: int) -> str:
-    from rmqctl.whatif.churn.group import broker_names
-
-    queues = counted(len(group.queues), "queue")
-    size = f"{counted(len(group.client_ids), 'client')} and {queues}"
-    what = scenario.words(group.client_ids, broker_names(group))
-    return f"{size}: {what}, for {exact_duration(for_ms)}, {counted(runs, 'run')}."
 
 
 def _notes(snapshot: "GroupSnapshot", group: "ChurnGroup", strategy: str, *, is_own: bool) -> "Iterator[str]":

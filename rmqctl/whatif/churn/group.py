@@ -26,7 +26,9 @@ class ChurnGroup(Struct, frozen=True):
 
     `rates` are the arriving messages per second by queue. `timings` are those of clients that differ from `timing`.
     `strangers` are, by topic, clients that its brokers do not list; `topics` are those that a client subscribes to,
-    all if it is missing.
+    all if it is missing. With `is_orderly`, brokers lock each queue for its owner. With `refuses_older`, brokers refuse
+    pulls of clients whose version is older than that of the last one that joined; clocks of clients differ by up to
+    `skew_ms`.
     """
 
     queues: tuple[MessageQueue, ...]
@@ -39,6 +41,9 @@ class ChurnGroup(Struct, frozen=True):
     commit_every_ms: float = 5000.0
     strangers: Mapping[str, frozenset[str]] = {}
     topics: Mapping[str, frozenset[str]] = {}
+    is_orderly: bool = False
+    refuses_older: bool = False
+    skew_ms: float = 0.0
 
 
 def churn_group(
@@ -46,20 +51,25 @@ def churn_group(
     allocate: Allocate,
     *,
     rate: float | None = None,
+    rates: Mapping[MessageQueue, float] | None = None,
     consume_ms: float | None = None,
     commit_every_ms: float = COMMIT_EVERY_MS,
     timing: ClientTiming | None = None,
+    is_orderly: bool | None = None,
+    refuses_older: bool = False,
+    skew_ms: float = 0.0,
 ) -> ChurnGroup:
     """Return the group to simulate; what is not given comes from the running group, else from RocketMQ's defaults.
 
-    `rate` are the messages per second that arrive in all queues together, `consume_ms` is the listener's time per
-    message, `timing` is that of all clients.
+    `rate` are the messages per second that arrive in all queues together, or `rates` by queue, `consume_ms` is the
+    listener's time per message, `timing` is that of all clients.
     """
     live = snapshot.live
     queues = [mq for mq in snapshot.queues if not mq.topic.startswith(RETRY_PREFIX)]
-    rates = {mq: rate / len(queues) for mq in queues} if rate is not None and queues else {}
-    if rate is None and live is not None and live.put_rates is not None:
-        rates = dict(live.put_rates)
+    if rate is not None:
+        rates = {mq: rate / len(queues) for mq in queues}
+    elif rates is None:
+        rates = {} if live is None or live.put_rates is None else live.put_rates
     if consume_ms is None:
         consume_ms = _consume_ms(live)
     return ChurnGroup(
@@ -73,6 +83,9 @@ def churn_group(
         commit_every_ms=commit_every_ms,
         strangers=snapshot.strangers,
         topics=_topics(live),
+        is_orderly=_is_orderly(live) if is_orderly is None else is_orderly,
+        refuses_older=refuses_older,
+        skew_ms=skew_ms,
     )
 
 
@@ -98,6 +111,14 @@ def _consume_ms(live: LiveGroup | None) -> float:
     """Return the average time of the listener that members report."""
     times = [] if live is None else [member.consume_rt_ms for member in live.members.values()]
     return fmean(time or 0.0 for time in times) or CONSUME_MS if any(times) else CONSUME_MS
+
+
+def _is_orderly(live: LiveGroup | None) -> bool:
+    """Return whether all members that report it consume in order."""
+    reported = (
+        [] if live is None else [each.is_orderly for each in live.members.values() if each.is_orderly is not None]
+    )
+    return bool(reported) and all(reported)
 
 
 def _topics(live: LiveGroup | None) -> dict[str, frozenset[str]]:

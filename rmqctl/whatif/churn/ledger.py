@@ -1,7 +1,8 @@
 """Who pulls each queue, which messages are delivered twice, and how long queues have no owner or two.
 
 Messages are not simulated one by one: those of a queue arrive at equal intervals, so a division gives the number that
-arrived, completed or was committed until any time. An owner keeps up: it starts each message when it arrives.
+arrived, completed or was committed until any time. An owner starts each message when it arrives; what waited before its
+first pull, it consumes with all its threads.
 """
 
 from __future__ import annotations
@@ -68,13 +69,18 @@ class QueueLedger:
 
 
 class MessageLedger:
-    """All queues of a group. `consume_ms` is the time of one message in the listener."""
+    """All queues of a group.
+
+    `consume_ms` is the time of one message in the listener, which `thread_count` threads call for each queue.
+    """
 
     def __init__(
-        self, queues: Mapping[MessageQueue, QueueLedger], *, consume_ms: float, commit_every_ms: float
-    ) -> None:
+        self, queues: Mapping[MessageQueue, QueueLedger], *, consume_ms: float, commit_every_ms: float,
+        thread_count: int,
+    ) -> None:  # fmt: skip
         self.queues = queues
         self._consume_ms = consume_ms
+        self._thread_count = thread_count
         self._commit_every_ms = commit_every_ms
         self._now_ms = 0.0
         self._unowned_count, self._shared_count = len(queues), 0
@@ -98,7 +104,7 @@ class MessageLedger:
         """End a session without a commit; what it has committed before remains. Return its position."""
         queue = session.queue
         queue.committed = max(queue.committed, self._committed(session, at_ms))
-        position = max(session.start, queue.arrived(at_ms))
+        position = self._position(session, at_ms)
         queue.delivered += position - session.start
         queue.high = max(queue.high, position)
         before = queue.owner_count
@@ -106,11 +112,24 @@ class MessageLedger:
         self._count(at_ms, before, queue.owner_count)
         return position
 
-    def end_committed(self, session: PullSession, at_ms: float, arrives_ms: float) -> None:
-        """End a session, and commit what it has completed; the broker has that from `arrives_ms` on."""
+    def end_committed(self, session: PullSession, at_ms: float, arrives_ms: float, *, with_last: bool = False) -> int:
+        """End a session, and commit what it has completed; the broker has that from `arrives_ms` on.
+
+        `with_last`, the messages in the listener are completed before that. Returns the session's position.
+        """
         completed = self._completed(session, at_ms)
-        self.end(session, at_ms)
-        session.queue.on_the_way.append((arrives_ms, completed))
+        position = self.end(session, at_ms)
+        session.queue.on_the_way.append((arrives_ms, position if with_last else completed))
+        return position
+
+    def rest_ms(self, session: PullSession, at_ms: float) -> float:
+        """Return how long the listener still takes for the messages that it has."""
+        queue, count = session.queue, session.queue.arrived(at_ms)
+        if count <= session.start:
+            return 0.0
+        if self._position(session, at_ms) < count:
+            return self._consume_ms - (at_ms - session.begun_ms) % self._consume_ms
+        return max(0.0, queue.phase_ms + (count - 1) * queue.gap_ms + self._consume_ms - at_ms)
 
     def set_up(self, queue: QueueLedger, at_ms: float, *, is_up: bool) -> None:
         """Count a queue only while its broker is up: without the broker, it cannot have an owner."""
@@ -137,11 +156,25 @@ class MessageLedger:
             for session in list(queue.sessions):
                 self.end(session, at_ms)
 
+    def _position(self, session: PullSession, at_ms: float) -> int:
+        """Return the offset after the last message that a session has started."""
+        arrived = session.queue.arrived(at_ms)
+        if arrived <= session.start:
+            return session.start
+        return min(arrived, self._worked(session, at_ms) + self._thread_count)
+
     def _completed(self, session: PullSession, at_ms: float) -> int:
         """Return the offset before which a session has completed all messages."""
-        if at_ms < session.begun_ms + self._consume_ms:
+        arrived = session.queue.arrived(at_ms - self._consume_ms)
+        if arrived <= session.start:
             return session.start
-        return max(session.start, session.queue.arrived(at_ms - self._consume_ms))
+        return min(arrived, self._worked(session, at_ms))
+
+    def _worked(self, session: PullSession, at_ms: float) -> int:
+        """Return the offset up to which its threads can have completed all messages."""
+        if self._consume_ms == 0:
+            return session.queue.arrived(at_ms)
+        return session.start + floor((at_ms - session.begun_ms) / self._consume_ms) * self._thread_count
 
     def _committed(self, session: PullSession, at_ms: float) -> int:
         """Return the offset that a session has committed: with its last pull, or at its last regular commit.

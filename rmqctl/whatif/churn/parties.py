@@ -11,6 +11,9 @@ from rmqctl.rules.protection import Presence
 from .ledger import PullSession
 from .timing import ClientTiming
 
+# Before anything else.
+NEVER_MS = -1e12
+
 
 class ClientList:
     """The client ids that a broker lists, sorted, and each as often as it is connected."""
@@ -35,14 +38,15 @@ class ClientLists:
 
 
 class SimulatedBroker:
-    """A broker, and the members that it lists."""
+    """A broker, and the members that it lists. `newest_version_ms` is the newest version of those that joined."""
 
-    __slots__ = ("_listed", "_lists", "is_up", "members", "name", "scan_phase_ms")
+    __slots__ = ("_listed", "_lists", "is_up", "members", "name", "newest_version_ms", "scan_phase_ms")
 
     def __init__(self, name: str, scan_phase_ms: float, lists: ClientLists) -> None:
         self.name = name
         self.scan_phase_ms = scan_phase_ms
         self.is_up = True
+        self.newest_version_ms = NEVER_MS
         self.members: dict[SimulatedMember, None] = {}
         self._lists = lists
         self._listed: ClientList | None = None
@@ -67,6 +71,7 @@ class SimulatedBroker:
         """Stop; the list of members is only in memory."""
         self.is_up = False
         self.members.clear()
+        self.newest_version_ms = NEVER_MS
         self._listed = None
 
     def listed(self) -> ClientList:
@@ -116,7 +121,8 @@ class SimulatedMember:
     """One process of a client, with its view of the group.
 
     `held` are its queues. `cut` are the brokers that it cannot reach. `views` are, by topic, its route and the clients
-    that a broker listed at the last rebalance, and those of them that counted.
+    that a broker listed at the last rebalance, and those of them that counted. `version_ms` is that of its
+    subscriptions, by its own clock, which is `skew_ms` ahead.
     """
 
     __slots__ = (
@@ -132,21 +138,25 @@ class SimulatedMember:
         "presences",
         "route",
         "route_phase_ms",
+        "skew_ms",
         "started_ms",
         "timing",
+        "version_ms",
         "views",
         "waits_for_queue",
     )  # fmt: skip
 
     def __init__(
         self, client_id: str, origin: str, timing: ClientTiming, route: SimulatedRoute, *, started_ms: float,
-        phases_ms: tuple[float, float, float],
+        phases_ms: tuple[float, float, float], skew_ms: float = 0.0,
     ) -> None:  # fmt: skip
         self.client_id = client_id
         self.origin = origin
         self.timing = timing
         self.route = route
         self.started_ms = started_ms
+        self.skew_ms = skew_ms
+        self.version_ms = started_ms + skew_ms
         self.heartbeat_phase_ms, self.route_phase_ms, self.commit_phase_ms = phases_ms
         self.is_alive = self.waits_for_queue = True
         self.cut: frozenset[SimulatedBroker] = frozenset()

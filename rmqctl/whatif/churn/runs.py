@@ -45,24 +45,25 @@ class ChurnOutcome(Struct, frozen=True):
 
 def simulate_runs(
     group: ChurnGroup,
-    changes: Sequence[Change],
+    changes_of: Callable[[int], Sequence[Change]],
     *,
     protections_ms: Iterable[int],
     for_ms: float,
     run_count: int,
     seed: int,
-    on_run: Callable[[], object] = lambda: None,
 ) -> list[ChurnOutcome]:
-    """Simulate `run_count` runs per protection time, with seeds from `seed` on. Raises AllocationError.
+    """Simulate `run_count` runs per protection time, with seeds from `seed` on, which `changes_of` gets as well.
+
+    Raises AllocationError.
 
     All protection times get the same seeds, so that they differ only by the mode.
     """
     outcomes = []
     for protection_ms in protections_ms:
-        runs = []
-        for number in range(run_count):
-            runs.append(Simulation(group, protection_ms=protection_ms, seed=seed + number).run(changes, for_ms=for_ms))
-            on_run()
+        runs = [
+            Simulation(group, protection_ms=protection_ms, seed=each).run(changes_of(each), for_ms=for_ms)
+            for each in range(seed, seed + run_count)
+        ]
         outcomes.append(_outcome(protection_ms, runs, with_messages=bool(group.rates)))
     return outcomes
 

@@ -13,10 +13,10 @@ from functools import partial
 
 from msgspec import Struct
 
-from rmqctl.consumer.rules.rebalance import Share, compute_moves, compute_share
+from rmqctl.consumer.rules.rebalance import compute_moves
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import sort_queues
-from rmqctl.rules.protection import counted_clients, look, next_change_ms, waiting_clients
+from rmqctl.rules.protection import look
 
 from .agenda import Agenda
 from .changes import BrokerStart, BrokerStop, Change, CutBegin, Departure, MemberEnd, MemberStart
@@ -24,7 +24,8 @@ from .group import ChurnGroup
 from .ledger import MessageLedger, QueueLedger
 from .parties import ClientList, ClientLists, Holding, SimulatedBroker, SimulatedMember, SimulatedRoute
 from .pulls import Pulls
-from .timing import CHANNEL_EXPIRED_MS, CHANNEL_SCAN_MS, LEAST_DELAY_MS, MOST_DELAY_MS, ClientTiming
+from .shares import Shares
+from .timing import CHANNEL_EXPIRED_MS, CHANNEL_SCAN_MS, LEAST_DELAY_MS, MOST_DELAY_MS, THREAD_COUNT, ClientTiming
 
 # A member that was there before the simulation.
 _LONG_AGO_MS = -1e9
@@ -57,7 +58,6 @@ class Simulation:
 
     def __init__(self, group: ChurnGroup, *, protection_ms: int, seed: int) -> None:
         self._group = group
-        self._protection_ms = protection_ms
         self._random = random.Random(seed)  # noqa: S311 - a simulation must be repeatable
         self._agenda = Agenda()
         self._by_topic: dict[str, list[MessageQueue]] = {}
@@ -66,16 +66,22 @@ class Simulation:
         for mq in sorted_queues:
             self._by_topic.setdefault(mq.topic, []).append(mq)
         queues = {mq: QueueLedger(group.rates.get(mq, 0.0), self._random.random()) for mq in sorted_queues}
-        self._ledger = MessageLedger(queues, consume_ms=group.consume_ms, commit_every_ms=group.commit_every_ms)
-        self._lists = ClientLists()
+        self._ledger = MessageLedger(
+            queues,
+            consume_ms=group.consume_ms,
+            commit_every_ms=group.commit_every_ms,
+            thread_count=1 if group.is_orderly else THREAD_COUNT,
+        )
+        lists = ClientLists()
         self._brokers = {
-            name: SimulatedBroker(name, self._random.uniform(0, CHANNEL_SCAN_MS), self._lists)
+            name: SimulatedBroker(name, self._random.uniform(0, CHANNEL_SCAN_MS), lists)
             for name in sorted({mq.broker_name for mq in sorted_queues})
         }
-        self._pulls = Pulls(self._agenda, self._brokers, self._ledger)
+        self._pulls = Pulls(self._agenda, self._brokers, self._ledger, group)
+        self._skews_ms: dict[str, float] = {}
         self._routes: dict[tuple[str, ...], SimulatedRoute] = {}
-        self._counted_lists: dict[tuple[ClientList, frozenset[str]], ClientList] = {}
         self._members: dict[str, SimulatedMember] = {}
+        self._shares = Shares(group, self._members, lists, protection_ms)
         self._rebalance_count = self._most_queues = 0
         self._changed_at_ms: float | None = None
         self._settled: list[float | None] = []
@@ -129,6 +135,9 @@ class Simulation:
     def _delay_ms(self) -> float:
         return self._random.uniform(LEAST_DELAY_MS, MOST_DELAY_MS)
 
+    def _gap_ms(self, member: SimulatedMember) -> float:
+        return self._random.uniform(0.4, 1.6) * member.timing.broker_gap_ms
+
     # Members
 
     def _place_all(self) -> None:
@@ -138,8 +147,9 @@ class Simulation:
             timing = self._timing(client_id)
             phases_ms = (draw(0, timing.heartbeat_ms), draw(0, timing.route_ms), draw(0, self._group.commit_every_ms))
             member = SimulatedMember(
-                client_id, client_id, timing, self._route(), started_ms=_LONG_AGO_MS, phases_ms=phases_ms
-            )
+                client_id, client_id, timing, self._route(), started_ms=_LONG_AGO_MS, phases_ms=phases_ms,
+                skew_ms=self._skew_ms(client_id),
+            )  # fmt: skip
             member.waits_for_queue = False
             member.last_rebalance_ms = draw(-timing.rebalance_ms, 0)
             self._members[client_id] = member
@@ -147,28 +157,36 @@ class Simulation:
                 broker.add(member)
             self._rebalance_at(member, member.last_rebalance_ms + timing.rebalance_ms)
         for topic in self._by_topic:
-            listed = self._visible(topic, next(iter(self._brokers.values())).listed())
+            listed = self._shares.visible(topic, next(iter(self._brokers.values())).listed())
             presence = look(None, listed.as_set, 0)
             for member in self._members.values():
                 member.presences[topic] = presence
-                for mq in self._share(member, topic, listed).queues:
+                for mq in self._shares.share(member, topic, listed).queues:
                     self._pulls.place(member, mq)
         self._most_queues = max((len(member.held) for member in self._members.values()), default=0)
 
     def _timing(self, origin: str) -> ClientTiming:
         return self._group.timings.get(origin, self._group.timing)
 
+    def _skew_ms(self, origin: str) -> float:
+        """Return how far the clock of a client is ahead, the same after each of its restarts."""
+        most_ms = self._group.skew_ms
+        if most_ms and origin not in self._skews_ms:
+            self._skews_ms[origin] = self._random.uniform(-most_ms, most_ms)
+        return self._skews_ms.get(origin, 0.0)
+
     def _start(self, change: MemberStart) -> None:
         now_ms, origin = self._agenda.now_ms, change.origin or change.client_id
         timing = self._timing(origin)
         phases_ms = (now_ms, now_ms, now_ms + timing.first_commit_ms)
         member = SimulatedMember(
-            change.client_id, origin, timing, self._route(), started_ms=now_ms, phases_ms=phases_ms
-        )
+            change.client_id, origin, timing, self._route(), started_ms=now_ms, phases_ms=phases_ms,
+            skew_ms=self._skew_ms(origin),
+        )  # fmt: skip
         self._members[change.client_id] = member
         heard_ms = now_ms
         for broker in member.route.brokers:
-            heard_ms += self._delay_ms()
+            heard_ms += self._gap_ms(member)
             self._agenda.add(heard_ms, partial(self._register, broker, member))
         wait_ms = timing.rebalance_min_ms if timing.waits_at_start else 0.0
         self._rebalance_at(member, max(heard_ms + self._delay_ms(), now_ms + wait_ms))
@@ -184,7 +202,7 @@ class Simulation:
             if departure is Departure.VANISH or broker in member.cut:
                 self._agenda.add(self._expires_ms(broker, member), partial(self._expire, broker, member))
             else:
-                heard_ms += self._delay_ms()
+                heard_ms += self._gap_ms(member)
                 self._agenda.add(heard_ms, partial(self._unregister, broker, member))
 
     def _expires_ms(self, broker: SimulatedBroker, member: SimulatedMember) -> float:
@@ -200,6 +218,9 @@ class Simulation:
         """Have a broker hear a heartbeat."""
         if member.is_alive and member.reaches(broker):
             if broker.add(member):
+                broker.newest_version_ms = max(broker.newest_version_ms, member.version_ms)
+                if self._group.refuses_older:
+                    self._pulls.refuse_older(broker, self._members.values())
                 self._notify(broker)
             self._pulls.resume(member, broker)
 
@@ -223,8 +244,7 @@ class Simulation:
 
     def _stop_broker(self, broker: SimulatedBroker) -> None:
         broker.stop()
-        for member in self._members.values():
-            self._pulls.suspend(member, frozenset({broker}))
+        self._pulls.stop_broker(broker, self._members.values())
         self._set_up(broker, is_up=False)
 
     def _start_broker(self, broker: SimulatedBroker) -> None:
@@ -284,11 +304,12 @@ class Simulation:
 
     def _take(self, member: SimulatedMember, taken: Mapping[MessageQueue, Holding]) -> None:
         """Take queues; those that cannot be taken are tried again."""
-        if self._pulls.take(member, taken):
-            return
-        member.views.clear()
-        if member.timing.retry_ms is not None:
-            self._rebalance_at(member, self._agenda.now_ms + member.timing.retry_ms)
+        again_ms = self._pulls.take(member, taken)
+        if again_ms is not None:
+            member.views.clear()
+            timing, now_ms = member.timing, self._agenda.now_ms
+            allowed_ms = member.last_rebalance_ms + timing.rebalance_min_ms
+            self._rebalance_at(member, max(allowed_ms, now_ms + min(again_ms, timing.rebalance_ms)))
 
     # Rebalances
 
@@ -304,23 +325,27 @@ class Simulation:
         member.next_rebalance_ms, member.last_rebalance_ms = None, at_ms
         has_changed = [self._balance(member, topic) for topic in self._by_topic]
         self._rebalance_count += any(has_changed)
-        self._rebalance_at(member, min(at_ms + member.timing.rebalance_ms, self._next_counted_ms(member)))
+        self._rebalance_at(member, min(at_ms + member.timing.rebalance_ms, self._shares.next_counted_ms(member)))
 
     def _balance(self, member: SimulatedMember, topic: str) -> bool:
         """Rebalance one topic of a member; return whether it drops or takes queues."""
         found = self._ask(member, topic)
         if found is None:
             return False
-        listed = self._visible(topic, found)
-        counted = self._counted(member, topic, listed)
+        listed = self._shares.visible(topic, found)
+        counted = self._shares.counted(member, topic, listed, int(self._agenda.now_ms))
         view = member.route, listed, counted
         if member.views.get(topic) == view:
             return False
         member.views[topic] = view
-        moves = compute_moves([mq for mq in member.held if mq.topic == topic], self._share(member, topic, counted))
+        moves = compute_moves(
+            [mq for mq in member.held if mq.topic == topic], self._shares.share(member, topic, counted)
+        )
         delay_ms = self._delay_ms()
         for mq in moves.drop:
             self._pulls.drop(member, mq, delay_ms=delay_ms)
+        if self._group.refuses_older and (moves.drop or moves.take):
+            self._pulls.renew_version(member, delay_ms)
         if moves.take:
             taken = {mq: Holding() for mq in moves.take}
             member.held |= taken
@@ -340,49 +365,3 @@ class Simulation:
         asked = [self._random.choice(brokers)] if count == 1 else self._random.sample(brokers, count)
         answers = (broker.listed() for broker in asked if member.reaches(broker) and broker.members)
         return next(answers, None)
-
-    def _counted(self, member: SimulatedMember, topic: str, listed: ClientList) -> ClientList:
-        """Return the clients that share a topic: all that the broker lists, with protection those that count."""
-        if not self._protection_ms:
-            return listed
-        now_ms = int(self._agenda.now_ms)
-        presence = look(member.presences.get(topic), listed.as_set, now_ms, own_id=member.client_id)
-        member.presences[topic] = presence
-        waiting = waiting_clients(presence, now_ms, self._protection_ms)
-        if not waiting:
-            return listed
-        if waiting == listed.as_set:
-            return self._lists.get(counted_clients(presence, now_ms, self._protection_ms))
-        key = listed, waiting
-        if key not in self._counted_lists:
-            self._counted_lists[key] = self._lists.get(counted_clients(presence, now_ms, self._protection_ms))
-        return self._counted_lists[key]
-
-    def _share(self, member: SimulatedMember, topic: str, counted: ClientList) -> Share:
-        topics = self._group.topics.get(member.origin)
-        if topics is not None and topic not in topics:
-            return Share()
-        route = member.route
-
-        def allocate(_: Sequence[MessageQueue], __: Sequence[str]) -> dict[str, list[MessageQueue]]:
-            return route.assignment(topic, counted, self._group.allocate)
-
-        return compute_share(route.queues[topic], counted.ids, member.client_id, allocate, known=route.known[topic])
-
-    def _visible(self, topic: str, listed: ClientList) -> ClientList:
-        """Return those clients of a list that connect to the brokers of a topic."""
-        strangers = self._group.strangers.get(topic)
-        if not strangers:
-            return listed
-        return self._lists.get(client_id for client_id in listed.ids if self._origin(client_id) not in strangers)
-
-    def _origin(self, client_id: str) -> str:
-        member = self._members.get(client_id)
-        return client_id if member is None else member.origin
-
-    def _next_counted_ms(self, member: SimulatedMember) -> float:
-        changes = [
-            next_change_ms(presence, int(member.last_rebalance_ms), self._protection_ms)
-            for presence in member.presences.values()
-        ]
-        return min((float(at_ms) for at_ms in changes if at_ms is not None), default=float("inf"))

@@ -22,6 +22,12 @@ class ClientTiming(Struct, frozen=True, kw_only=True):
     """How many brokers are asked for the members of a topic, while none answers."""
     retry_ms: float | None = None
     """When a rebalance that could not take its queues is tried again; None at the next regular one."""
+    lock_retry_ms: float | None = None
+    """When a queue whose lock another client has is tried again; None at the next regular rebalance."""
+    commits_last: bool = False
+    """Whether a queue that is consumed in order is dropped after its message in the listener (since 5.2)."""
+    broker_gap_ms: float = 6.0
+    """From one broker to the next when a client joins or leaves: 3 to 11 ms were measured, as each has to answer."""
     rebalance_ms: float = 20_000
     heartbeat_ms: float = 30_000
     route_ms: float = 30_000
@@ -32,14 +38,21 @@ class ClientTiming(Struct, frozen=True, kw_only=True):
 
 # RebalanceService, RebalanceImpl and MQClientInstance of Java's releases, and rmqctl's ConsumerSettings.
 JAVA_4_9 = ClientTiming(rebalance_min_ms=0, first_pull_ms=0)
-JAVA_5_0 = ClientTiming(rebalance_min_ms=0, first_pull_ms=500)
-JAVA_5_2 = ClientTiming(rebalance_min_ms=1000, first_pull_ms=500, beats_on_connect=True, retry_ms=1000)
+JAVA_5_0 = ClientTiming(rebalance_min_ms=0, first_pull_ms=500, lock_retry_ms=500)
+JAVA_5_2 = ClientTiming(
+    rebalance_min_ms=1000, first_pull_ms=500, beats_on_connect=True, retry_ms=1000, lock_retry_ms=500, commits_last=True
+)
 RMQCTL = ClientTiming(
     rebalance_min_ms=1000, first_pull_ms=500, pull_retry_ms=1000, waits_at_start=False, beats_on_connect=True,
-    asked_brokers=3, retry_ms=1000,
+    asked_brokers=3, retry_ms=1000, lock_retry_ms=1000, commits_last=True,
+    broker_gap_ms=1.0,
 )  # fmt: skip
 
 # ClientHousekeepingService and ConsumerManager.CHANNEL_EXPIRED_TIMEOUT.
 CHANNEL_SCAN_MS, CHANNEL_EXPIRED_MS = 10_000, 120_000
+# ProcessQueue.REBALANCE_LOCK_INTERVAL and RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME.
+LOCK_RENEW_MS, LOCK_EXPIRED_MS = 20_000, 60_000
+# DefaultMQPushConsumer.consumeThreadMin; in order, only one of them consumes a queue.
+THREAD_COUNT = 20
 # A request takes this long in one direction, with the thread that handles it.
 LEAST_DELAY_MS, MOST_DELAY_MS = 0.3, 3.0

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.model.group import GroupState
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.observe.recording import write_sample
 from tests.cli.calls import call
 
 Captured = pytest.CaptureFixture[str]
@@ -61,6 +65,50 @@ def test_a_description_is_taken(capsys: Captured, tmp_path: Path) -> None:
     assert "has 2 groups" in result.err
 
 
+def _recording(path: Path, *groups: str) -> str:
+    mq = MessageQueue("T", "broker-a", 0)
+    lines = [
+        write_sample(
+            GroupSample(
+                at_s * 1000, at_s, group, GroupState.ONLINE, client_ids,
+                {mq: QueueSample(mq, 0, at_s * 10, (OwnerSample(client_ids[-1], 0, 0, 0),))},
+            )
+        )
+        for group in groups
+        for at_s, client_ids in ((0, ("a",)), (20, ("a", "b")), (60, ("a",)))
+    ]  # fmt: skip
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_a_recording_is_simulated(capsys: Captured, tmp_path: Path) -> None:
+    file = _recording(tmp_path / "one.jsonl", "pay")
+    result = call(capsys, "whatif", "churn", "--trace", file, "--runs", "3", "-o", "json")
+    document = json.loads(result.out)
+    assert result.code == 0
+    assert (document["group"], document["scenario"], document["forMs"]) == ("pay", "trace", 60_000)
+    assert [item["changeCount"] for item in document["items"]] == [2, 2]
+    assert document["items"][0]["messageCount"] == pytest.approx(600, abs=1)
+    counts = {"sampleCount": 3, "partialSampleCount": 0, "startCount": 1, "endCount": 1, "moveCount": 2}
+    assert document["trace"] == {**counts, "unknownRateCount": 0, "strategyFitCount": 2, "strategySampleCount": 3}
+    short = call(capsys, "whatif", "churn", "pay", "--trace", file, "--for", "30s", "--runs", "1")
+    assert "1 start and 1 end of clients as recorded, with at least 2 queue moves, for 30s" in short.err
+
+    several = _recording(tmp_path / "two.jsonl", "pay", "ship")
+    for words, says in (
+        (("--trace", several), "has 2 groups: pay, ship"),
+        (("mail", "--trace", several), "for group pay, ship, not mail"),
+        (("--trace", file, "--flap", "10s"), "--trace and --flap cannot be combined"),
+        (("--trace", file, "--same-ids"), "--trace and --same-ids cannot be combined"),
+        (("--trace", file, "--leave", "vanish"), "--leave vanish and --trace cannot be combined"),
+        (("--trace", file, "--topic", "U"), "no queues of the group"),
+    ):
+        refused = call(capsys, "whatif", "churn", *words)
+        assert (refused.code, refused.out) == (2, ""), refused.err
+        assert says in refused.err
+    assert call(capsys, "whatif", "churn", "--trace", str(tmp_path / "none")).code == 5
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -74,6 +122,7 @@ def test_a_description_is_taken(capsys: Captured, tmp_path: Path) -> None:
         ((*_SIZE, "--scale", "-4"), 2, "--scale -4: the group has only 3 clients"),
         ((*_SIZE, "--rate", "-1"), 2, "--rate -1: the rate must not be negative"),
         ((*_SIZE, "--client-version", "6"), 2, "--client-version 6: use one of 4.9, 5.0, 5.2, rmqctl"),
+        ((*_SIZE, "--version-rule", "newest"), 2, "--version-rule newest: use rocketmq or refuse-older"),
         ((*_SIZE, "--sample", "1s"), 2, "--sample needs a running group"),
         ((*_SIZE, "--runs", "0"), 2, "--runs, --for and --commit-every must be"),
         ((*_SIZE, "--flap", "1ms", "--for", "1d"), 2, "would take about"),

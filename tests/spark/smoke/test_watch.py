@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rmqctl.observe.recording_files import read_recordings
 from rmqctl.pipeline.jobs.definition import JobOptions
 from rmqctl.pipeline.jobs.lag.facts import window_facts
 from rmqctl.pipeline.jobs.lag.groups import facts_of_row, queue_of
@@ -11,7 +12,6 @@ from rmqctl.pipeline.jobs.lag.job import JOB
 from rmqctl.pipeline.jobs.lag.queue_windows import Windows
 from rmqctl.pipeline.jobs.lag.rows import SnapshotRows
 from rmqctl.pipeline.jobs.snapshot.job import JOB as SNAPSHOT
-from rmqctl.pipeline.jobs.snapshot.job import read_samples
 from rmqctl.pipeline.tables.delta import Table
 from rmqctl.pipeline.tables.frames import require_version
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
@@ -55,7 +55,7 @@ def test_verdicts_of_a_recording_are_those_of_the_watch(tmp_path: Path) -> None:
     # The job as a whole, on the last window.
     outcome = JOB.run(None, JobOptions(now_ms=0, tables=str(tmp_path), window="5m", limit=100))
     window = HealthWindow(WINDOW_MS, HealthSettings())
-    samples = read_samples(JobOptions(now_ms=0, recordings=tuple(files)))
+    samples = read_recordings(files, ())
     for recorded in sorted(samples, key=lambda each: each.sample.at_ms):
         window.add(recorded)
     expected = {

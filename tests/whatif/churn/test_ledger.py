@@ -13,7 +13,7 @@ MQ = MessageQueue("T", "a", 0)
 def _ledger(rate: float = 10.0, consume_ms: float = 50.0) -> tuple[MessageLedger, QueueLedger]:
     """Return a ledger of one queue, whose messages arrive at 0 ms, 100 ms and so on."""
     queue = QueueLedger(rate, 0.0)
-    return MessageLedger({MQ: queue}, consume_ms=consume_ms, commit_every_ms=5000), queue
+    return MessageLedger({MQ: queue}, consume_ms=consume_ms, commit_every_ms=5000, thread_count=20), queue
 
 
 def _session(queue: QueueLedger, start: int, begun_ms: float) -> PullSession:
@@ -97,3 +97,24 @@ def test_the_group_is_settled_since_each_queue_has_one_owner(at_ms: float) -> No
     assert ledger.settled_at_ms == at_ms
     ledger.end(session, 900)
     assert ledger.settled_at_ms is None
+
+
+def test_an_owner_consumes_what_waited_with_all_its_threads() -> None:
+    ledger, queue = _ledger(rate=1000.0, consume_ms=50.0)
+    session = _session(queue, 0, 10_000.0)
+    ledger.begin(session)
+    # 20 threads, 50 ms each: 40 have ended, 20 more have begun, of the 10,000 that waited.
+    assert ledger.end_committed(session, 10_110.0, 10_110.0) == 60
+    assert ledger.read_committed(queue, 10_110.0) == 40
+    assert ledger.duplicate_count == 0
+
+
+def test_the_message_in_the_listener_is_committed_when_the_owner_waits_for_it() -> None:
+    for with_last, committed in ((False, 3), (True, 4)):
+        ledger, queue = _ledger()
+        session = _session(queue, 0, 0.0)
+        ledger.begin(session)
+        assert ledger.rest_ms(session, 320.0) == pytest.approx(30.0)
+        assert ledger.rest_ms(session, 399.0) == 0
+        ledger.end_committed(session, 320.0, 320.0, with_last=with_last)
+        assert ledger.read_committed(queue, 320.0) == committed

@@ -22,7 +22,7 @@ from rmqctl.whatif.churn.changes import (
 from rmqctl.whatif.churn.group import ChurnGroup
 from rmqctl.whatif.churn.scenarios import ChurnScenario, ScenarioKind
 from rmqctl.whatif.churn.simulation import ChurnRun, Simulation
-from rmqctl.whatif.churn.timing import JAVA_4_9, JAVA_5_2, RMQCTL
+from rmqctl.whatif.churn.timing import JAVA_4_9, JAVA_5_2, RMQCTL, ClientTiming
 from rmqctl.whatif.sized_group import shape
 
 MINUTE_MS = 60_000
@@ -207,3 +207,57 @@ def test_a_member_that_ends_while_it_is_cut_off_is_kept_until_its_channel_expire
     changes = [CutBegin(10_000, "client-3", BROKERS), MemberEnd(20_000, "client-3")]
     run = _run(changes)
     assert run.settled_ms[1] == pytest.approx(110_000, abs=35_000)
+
+
+@pytest.mark.parametrize(("timing", "most_s"), [(JAVA_4_9, 40), (JAVA_5_2, 3)])
+def test_queues_that_are_consumed_in_order_never_have_two_owners_and_wait_for_the_lock(
+    timing: ClientTiming, most_s: int
+) -> None:
+    group = replace(GROUP, timing=timing, is_orderly=True)
+    runs = [_run(_flap(MINUTE_MS), group, seed=seed) for seed in range(10)]
+    assert all(run.shared_ms == 0 for run in runs)
+    settled = [settled_ms for run in runs for settled_ms in run.settled_ms if settled_ms is not None]
+    assert max(settled) <= most_s * 1000
+    # A 4.9 client tries a locked queue again only at its next regular rebalance.
+    assert any(None in run.settled_ms for run in runs) is (timing is JAVA_4_9)
+
+
+def test_the_lock_of_a_client_that_is_killed_lasts_a_minute_except_for_itself() -> None:
+    group = replace(GROUP, is_orderly=True)
+    killed = MemberEnd(10_000, "client-3", Departure.KILL)
+    others = _run([killed], group)
+    # Renewed up to 20 s before.
+    assert 40_000 <= (others.settled_ms[0] or 0) <= 62_000
+    same = _run([killed, MemberStart(15_000, "client-3")], group)
+    assert (same.settled_ms[1] or 0) < 3000
+
+
+def test_a_lock_is_free_after_a_partition_of_a_minute_and_after_a_restart_of_the_broker() -> None:
+    group = replace(GROUP, is_orderly=True)
+    cut = [CutBegin(10_000, "client-3", BROKERS), CutEnd(400_000, "client-3", BROKERS)]
+    run = _run(cut, group, for_ms=7 * MINUTE_MS)
+    # Brokers drop the client after about two minutes; its locks are free by then.
+    assert run.move_count > 0
+    assert run.shared_ms == 0
+    restart = [BrokerStop(10_000, "broker-1"), BrokerStart(15_000, "broker-1")]
+    assert all(_run(restart, group, seed=seed).settled_ms[1] is not None for seed in range(5))
+
+
+def test_brokers_that_refuse_older_versions_exchange_two_owners_for_none() -> None:
+    joins = MemberStart(10_000, "client-0")
+    refusing = replace(GROUP, refuses_older=True)
+    plain, strict = ([_run([joins], group, seed=seed) for seed in range(20)] for group in (GROUP, refusing))
+    assert sum(run.shared_ms for run in strict) < sum(run.shared_ms for run in plain)
+    assert sum(run.unowned_ms for run in strict) > sum(run.unowned_ms for run in plain)
+    assert all(run.settled_ms[0] is not None for run in strict)
+
+
+def test_a_client_whose_clock_is_ahead_blocks_the_others_until_their_clocks_are_there_too() -> None:
+    joins = MemberStart(10_000, "client-0")
+    skewed = replace(GROUP, refuses_older=True, skew_ms=60_000.0)
+    waits_ms = [_run([joins], skewed, seed=seed, for_ms=4 * MINUTE_MS).settled_ms[0] or 0 for seed in range(10)]
+    assert max(waits_ms) > 30_000
+    assert all(waited_ms <= 125_000 for waited_ms in waits_ms)
+    # RocketMQ serves an older pull.
+    rocketmq = replace(skewed, refuses_older=False)
+    assert all((_run([joins], rocketmq, seed=seed).settled_ms[0] or 0) < 3000 for seed in range(5))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rmqctl.admin.offsets.fleet import FleetProgress, fetch_fleet_progress, require_groups
@@ -14,7 +12,8 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.net.clock import SystemClock
-from rmqctl.observe.recording import RecordedSample, read_recording
+from rmqctl.observe.recording import RecordedSample
+from rmqctl.observe.recording_files import read_recordings
 from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.pipeline.asking import ask_cluster
 from rmqctl.pipeline.jobs.definition import Job, JobOptions, JobResult, ReportField, ValueKind, WrittenTable
@@ -22,9 +21,7 @@ from rmqctl.pipeline.tables.delta import Table, TableChange, TableVersion
 from rmqctl.pipeline.tables.hours import day_of
 from rmqctl.pipeline.tables.marks import whole_mark
 from rmqctl.pipeline.tables.schemas import OFFSET_SNAPSHOTS
-from rmqctl.rules.file_claims import require_fit
 from rmqctl.text.times import time_fields
-from rmqctl.text.wildcards import matching
 from rmqctl.text.words import counted, listed
 
 from .gone import GroupTopic, find_gone, is_whole, seen_before, with_places, with_unlisted_queues
@@ -191,7 +188,7 @@ def _ask(access: Access, options: JobOptions) -> FleetProgress:
 
 def _take_recordings(table: Table, options: JobOptions) -> JobResult:
     label = options.label()
-    samples = {sample_run(each): each for each in read_samples(options)}
+    samples = {sample_run(each): each for each in read_recordings(options.recordings, options.groups)}
     days = {day_of(at.at_ms) for at in samples}
     new: list[RecordedSample] = []
     row_count = 0
@@ -228,29 +225,6 @@ def _take_recordings(table: Table, options: JobOptions) -> JobResult:
         written=(WrittenTable(table.root, row_count),) if row_count else (),
         notes=tuple(notes),
     )
-
-
-def read_samples(options: JobOptions) -> Iterator[RecordedSample]:
-    """Yield the samples of the selected groups in all recordings; each with all its topics, because it is one run.
-
-    Raises NotFoundError for a missing file, and UsageError for an invalid line or for groups that no recording has.
-    """
-    recorded_groups: set[str] = set()
-    for name in options.recordings:
-        try:
-            with gzip.open(name) if name.endswith(".gz") else Path(name).open("rb") as lines:
-                for recorded in read_recording(lines, name):
-                    recorded_groups.add(recorded.sample.group)
-                    if not options.groups or matching(options.groups, [recorded.sample.group]):
-                        yield recorded
-        except FileNotFoundError:
-            raise NotFoundError("File", name) from None
-        except (OSError, EOFError) as error:
-            reason = getattr(error, "strerror", None) or "it is not a complete gzip file"
-            raise UsageError(f"Cannot read {name}: {reason}.") from None
-    lacking = [wanted for wanted in options.groups if not matching([wanted], recorded_groups)]
-    hint = "Name groups of the recording, or omit --group."
-    require_fit("The recording", "group", recorded_groups, lacking, hint=hint)
 
 
 def _last_sums(samples: Iterable[RecordedSample]) -> list[dict[str, Any]]:

@@ -1,0 +1,226 @@
+"""A recorded group: when its members came and went, its queues and rates, and how its queues moved.
+
+A recording has samples at intervals. A change between two of them happened at some time between them: each run of the
+simulation draws another one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile, pairwise
+
+from msgspec import Struct
+
+from rmqctl.errors import UsageError
+from rmqctl.model.group import GroupState
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import GroupSample
+from rmqctl.rules.allocate import Options, find_strategy, sort_client_ids, sort_queues
+from rmqctl.text.words import counted
+
+from .changes import Change, Departure, MemberEnd, MemberStart
+
+# A member that vanishes is listed for about two minutes more, and silent meanwhile; others may be slow to answer.
+_LEAST_SILENT_MS = 60_000
+# So many samples are compared with strategies.
+_COMPARED_SAMPLES = 20
+# Strategies that need neither options nor the previous owners.
+_COMPARED = ("averagely", "circle", "consistent-hash")
+
+
+class ChurnStep(Struct, frozen=True):
+    """A member that started, or ended if `departure` is given: after `after_ms`, until `until_ms`."""
+
+    after_ms: int
+    until_ms: int
+    client_id: str
+    departure: Departure | None = None
+
+
+class ChurnTrace(Struct, frozen=True):
+    """What a recording shows of a group; times are ms since its first sample.
+
+    `client_ids` are the members at the beginning. `rates` are the arriving messages per second, without queues whose
+    rate is unknown. `move_count` counts queues that had another owner than in the sample before, at least: what happens
+    between two samples is not seen. `partial_count` is the number of samples that do not have all members. `strategy`
+    is the one that fits most samples: `fit_count` of `owned_count` compared ones, which have one owner for each queue.
+    """
+
+    group: str
+    for_ms: int
+    sample_count: int
+    partial_count: int
+    queues: tuple[MessageQueue, ...]
+    client_ids: tuple[str, ...]
+    steps: tuple[ChurnStep, ...]
+    rates: Mapping[MessageQueue, float]
+    move_count: int
+    strategy: str
+    fit_count: int
+    owned_count: int
+
+    @property
+    def start_count(self) -> int:
+        """How many members started."""
+        return sum(step.departure is None for step in self.steps)
+
+    def changes(self, seed: int) -> list[Change]:
+        """Return the changes, each at a random time between the samples that show it."""
+        draw = random.Random(seed).uniform  # noqa: S311 - a simulation must be repeatable
+        changes: list[Change] = []
+        for step in self.steps:
+            at_ms = draw(step.after_ms, step.until_ms)
+            if step.departure is None:
+                changes.append(MemberStart(at_ms, step.client_id))
+            else:
+                changes.append(MemberEnd(at_ms, step.client_id, step.departure))
+        return sorted(changes, key=lambda change: change.at_ms)
+
+    def words(self) -> str:
+        """Return a clause that says what the recording shows."""
+        ends = counted(len(self.steps) - self.start_count, "end")
+        clients = f"{counted(self.start_count, 'start')} and {ends} of clients"
+        return f"{clients} as recorded, with at least {counted(self.move_count, 'queue move')}"
+
+    def concerns(self) -> Iterator[str]:
+        """Yield what the recording does not show."""
+        if self.partial_count:
+            samples = counted(self.sample_count, "sample")
+            yield f"{self.partial_count} of {samples} do not have all members: some starts and ends may be missing."
+        if self.rates and len(self.rates) < len(self.queues):
+            queues = counted(len(self.queues) - len(self.rates), "queue")
+            yield f"The rate of {queues} is unknown: DUPLICATES is without their messages (--rate)."
+        if self.fit_count < self.owned_count:
+            fits = f"{self.fit_count} of {counted(self.owned_count, 'sample')}"
+            yield f"The strategy {self.strategy} fits only {fits} (--strategy)."
+        elif not self.owned_count:
+            yield f"The recording does not show which strategy the clients use: {self.strategy} is simulated."
+
+
+def read_trace(samples: Iterable[GroupSample], *, topics: Sequence[str] = (), departure: Departure) -> ChurnTrace:
+    """Return what samples of one group show; members end like `departure`, those that were silent before vanish.
+
+    `topics` selects topics; by default those that had an owner, all if no owner is known. Raises UsageError for too few
+    samples, and for a group that pops.
+    """
+    ordered = sorted(samples, key=lambda sample: sample.at_ms)
+    # Who is there at the beginning must be known.
+    seen = [*dropwhile(lambda sample: not _shows_all_members(sample), ordered)]
+    if len(seen) < 2 or seen[-1].at_ms == seen[0].at_ms:
+        raise UsageError("The recording has fewer than two samples with all members of the group.")
+    queues = _consumed_queues(seen, topics)
+    if not queues:
+        raise UsageError("The recording has no queues of the group.", hint="Check --topic.")
+    strategy, fit_count, owned_count = _fitting(seen, queues)
+    return ChurnTrace(
+        group=seen[0].group,
+        for_ms=seen[-1].at_ms - seen[0].at_ms,
+        sample_count=len(seen),
+        partial_count=len(seen) - sum(map(_shows_all_members, seen)),
+        queues=queues,
+        client_ids=tuple(sort_client_ids(seen[0].client_ids)),
+        steps=tuple(_steps(seen, departure)),
+        rates=_rates(seen, queues),
+        move_count=_count_moves(seen, queues),
+        strategy=strategy,
+        fit_count=fit_count,
+        owned_count=owned_count,
+    )
+
+
+def _shows_all_members(sample: GroupSample) -> bool:
+    """Return whether a member that is missing is gone: no broker failed to answer which members it has."""
+    return sample.state is not GroupState.UNKNOWN and not any(each.what == "members" for each in sample.failures)
+
+
+def _consumed_queues(samples: Sequence[GroupSample], topics: Sequence[str]) -> tuple[MessageQueue, ...]:
+    found = {mq: queue for sample in samples for mq, queue in sample.queues.items()}
+    if any(queue.is_popped for queue in found.values()):
+        raise UsageError("The group of the recording pops: its brokers allocate the queues.")
+    owned = {mq.topic for sample in samples for mq, queue in sample.queues.items() if queue.owners}
+    wanted = set(topics) or owned or {mq.topic for mq in found}
+    return tuple(sort_queues(mq for mq in found if mq.topic in wanted))
+
+
+def _steps(samples: Sequence[GroupSample], departure: Departure) -> Iterator[ChurnStep]:
+    begin_ms = samples[0].at_ms
+    # When each present member was seen last, and since when it has been silent.
+    present_ms = dict.fromkeys(samples[0].client_ids, 0)
+    silent_ms: dict[str, tuple[int, int]] = {}
+    complete_ms = 0
+    for sample in samples[1:]:
+        at_ms = sample.at_ms - begin_ms
+        for client_id in sort_client_ids(set(sample.client_ids) - present_ms.keys()):
+            # Before, it was absent for certain only in a sample that has all members.
+            yield ChurnStep(complete_ms, at_ms, client_id)
+        if _shows_all_members(sample):
+            for client_id in sort_client_ids(present_ms.keys() - set(sample.client_ids)):
+                last_ms = present_ms.pop(client_id)
+                after_ms, until_ms = silent_ms.pop(client_id, (last_ms, at_ms))
+                if at_ms - until_ms >= _LEAST_SILENT_MS:
+                    yield ChurnStep(after_ms, until_ms, client_id, Departure.VANISH)
+                else:
+                    yield ChurnStep(last_ms, at_ms, client_id, departure)
+            complete_ms = at_ms
+        for client_id in sample.client_ids:
+            if client_id not in sample.silent_ids:
+                silent_ms.pop(client_id, None)
+            elif client_id not in silent_ms and client_id in present_ms:
+                silent_ms[client_id] = present_ms[client_id], at_ms
+            present_ms[client_id] = at_ms
+
+
+def _rates(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> dict[MessageQueue, float]:
+    rates = {}
+    for mq in queues:
+        ends = [
+            (sample.at_ms, queue.max_offset)
+            for sample in samples
+            if (queue := sample.queues.get(mq)) is not None and queue.max_offset is not None
+        ]
+        if len(ends) > 1 and ends[-1][0] > ends[0][0]:
+            rates[mq] = max(0, ends[-1][1] - ends[0][1]) * 1000 / (ends[-1][0] - ends[0][0])
+    return rates
+
+
+def _owner(sample: GroupSample, mq: MessageQueue) -> str | None:
+    """Return the only owner of a queue, None if it has none or several, or if members did not answer."""
+    queue = sample.queues.get(mq)
+    owners = [owner.client_id for owner in queue.owners if not owner.is_dropped] if queue is not None else []
+    return owners[0] if len(owners) == 1 else None
+
+
+def _count_moves(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> int:
+    count = 0
+    for mq in queues:
+        owners = [owner for sample in samples if (owner := _owner(sample, mq)) is not None]
+        count += sum(before != after for before, after in pairwise(owners))
+    return count
+
+
+def _fitting(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> tuple[str, int, int]:
+    """Return the strategy that gives the recorded owners most often, how often it does, and of how many samples."""
+    owned = []
+    for sample in samples:
+        owners = {mq: owner for mq in queues if (owner := _owner(sample, mq)) is not None}
+        if len(owners) == len(queues):
+            owned.append((sample.client_ids, owners))
+    owned = owned[:: len(owned) // _COMPARED_SAMPLES + 1]
+    counts = {name: sum(_fits(name, *each) for each in owned) for name in _COMPARED}
+    best = max(_COMPARED, key=counts.__getitem__)
+    return best, counts[best], len(owned)
+
+
+def _fits(strategy: str, client_ids: Sequence[str], owners: Mapping[MessageQueue, str]) -> bool:
+    allocate = find_strategy(strategy, Options()).allocate
+    by_topic: dict[str, list[MessageQueue]] = {}
+    for mq in owners:
+        by_topic.setdefault(mq.topic, []).append(mq)
+    ids = sort_client_ids(client_ids)
+    return all(
+        owners[mq] == client_id
+        for queues in by_topic.values()
+        for client_id, share in allocate(queues, ids).items()
+        for mq in share
+    )

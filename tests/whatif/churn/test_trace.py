@@ -1,0 +1,119 @@
+"""What a recording shows of the members of a group."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.whatif.churn.changes import Departure, MemberEnd, MemberStart
+from rmqctl.whatif.churn.trace import ChurnStep, ChurnTrace, read_trace
+
+QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(4)]
+OLD = MessageQueue("left", "broker-a", 0)
+SILENT_BROKER = (Failure("broker-b", "members", RmqctlError("gone")),)
+
+
+def _sample(
+    at_s: int,
+    *client_ids: str,
+    owners: str = "",
+    silent: tuple[str, ...] = (),
+    failures: tuple[Failure, ...] = (),
+    state: GroupState = GroupState.ONLINE,
+) -> GroupSample:
+    """Return a sample; `owners` has the letter of each queue's owner, 10 messages arrive per second and queue."""
+    queues = {
+        mq: QueueSample(mq, 0, at_s * 10, tuple(OwnerSample(each, 0, 0, 0) for each in owners[mq.queue_id :][:1]))
+        for mq in QUEUES
+    }
+    queues[OLD] = QueueSample(OLD, 0, 5)
+    return GroupSample(at_s * 1000, at_s, "G", state, client_ids, queues, silent, failures)
+
+
+def _read(*samples: GroupSample) -> ChurnTrace:
+    return read_trace(samples, departure=Departure.STOP)
+
+
+def test_clients_start_and_end_between_two_samples() -> None:
+    trace = _read(_sample(0, "a", "b"), _sample(15, "a", "b"), _sample(30, "a"), _sample(45, "a", "c"))
+    assert trace.client_ids == ("a", "b")
+    assert trace.for_ms == 45_000
+    assert trace.steps == (
+        ChurnStep(15_000, 30_000, "b", Departure.STOP),
+        ChurnStep(30_000, 45_000, "c"),
+    )
+    first, again, other = (trace.changes(seed) for seed in (1, 1, 2))
+    assert first == again != other
+    end, start = first
+    assert isinstance(end, MemberEnd)
+    assert isinstance(start, MemberStart)
+    assert 15_000 <= end.at_ms <= 30_000 <= start.at_ms <= 45_000
+
+
+def test_a_broker_that_did_not_answer_shows_no_end_and_nothing_when_unknown() -> None:
+    trace = _read(
+        _sample(0, state=GroupState.UNKNOWN),
+        _sample(10, "a", "b"),
+        _sample(20, "a", failures=SILENT_BROKER),
+        _sample(30, state=GroupState.UNKNOWN),
+        _sample(40, "a", "b"),
+        _sample(50, "a", "b", "c", failures=SILENT_BROKER),
+        _sample(60, "a"),
+    )
+    # Both b and c were last seen before; c may have started at any time after the last complete sample.
+    assert trace.steps == (
+        ChurnStep(30_000, 40_000, "c"),
+        ChurnStep(40_000, 50_000, "b", Departure.STOP),
+        ChurnStep(40_000, 50_000, "c", Departure.STOP),
+    )
+    assert (trace.sample_count, trace.partial_count) == (6, 3)
+    assert any("3 of 6 samples" in concern for concern in trace.concerns())
+
+
+def test_a_client_that_was_silent_for_long_before_brokers_dropped_it_vanished() -> None:
+    silent = [_sample(at_s, "a", "b", silent=("b",)) for at_s in range(30, 135, 15)]
+    vanished = _read(_sample(0, "a", "b"), _sample(15, "a", "b"), *silent, _sample(135, "a"))
+    assert vanished.steps == (ChurnStep(15_000, 30_000, "b", Departure.VANISH),)
+    slow = _read(_sample(0, "a", "b"), silent[0], _sample(45, "a"))
+    assert slow.steps == (ChurnStep(30_000, 45_000, "b", Departure.STOP),)
+    back = _read(_sample(0, "a", "b"), *silent, _sample(135, "a", "b"), _sample(150, "a"))
+    assert back.steps == (ChurnStep(135_000, 150_000, "b", Departure.STOP),)
+
+
+def test_queues_rates_moves_and_the_strategy_are_those_of_the_recording() -> None:
+    trace = _read(
+        _sample(0, "a", "b", owners="abab"), _sample(15, "a", owners="aaaa"), _sample(30, "a", "b", owners="abab")
+    )
+    assert trace.queues == tuple(QUEUES)
+    assert trace.rates == pytest.approx(dict.fromkeys(QUEUES, 10.0))
+    assert (trace.strategy, trace.fit_count, trace.owned_count, trace.move_count) == ("circle", 3, 3, 4)
+    assert list(trace.concerns()) == []
+    half = _read(
+        *(
+            replace(sample, queues={mq: sample.queues[mq] for mq in QUEUES[: 2 + 2 * (at == 0)]})
+            for at, sample in enumerate([_sample(0, "a"), _sample(15, "a"), _sample(30, "a")])
+        )
+    )
+    assert len(half.rates) == 2
+    assert any("rate of 2 queues is unknown" in concern for concern in half.concerns())
+    unowned = _read(_sample(0, "a"), _sample(15, "a"))
+    assert unowned.queues == (*QUEUES, OLD)
+    assert any("averagely is simulated" in concern for concern in unowned.concerns())
+
+
+def test_a_recording_of_nothing_is_refused() -> None:
+    unknown = [_sample(at_s, state=GroupState.UNKNOWN) for at_s in (0, 15, 30)]
+    for samples in ([], unknown, [_sample(0, "a"), *unknown[1:][:0]]):
+        with pytest.raises(UsageError, match="fewer than two samples"):
+            read_trace(samples, departure=Departure.STOP)
+    with pytest.raises(UsageError, match="no queues"):
+        read_trace([_sample(0, "a"), _sample(15, "a")], topics=["other"], departure=Departure.STOP)
+    popped = QueueSample(QUEUES[0], 0, 1, is_popped=True)
+    pops = [GroupSample(at, at, "G", GroupState.ONLINE, ("a",), {QUEUES[0]: popped}) for at in (0, 9)]
+    with pytest.raises(UsageError, match="pops"):
+        read_trace(pops, departure=Departure.STOP)
