@@ -11,18 +11,17 @@ from rmqctl.cli.arguments import Topics
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Listing
 from rmqctl.errors import UsageError
-from rmqctl.text.durations import exact_duration, short_duration
+from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 
-from .churn_table import COLUMNS, churn_item, show_protection
+from .churn_table import COLUMNS, churn_item, show_protection, trace_item
 from .options import BrokerCount, ConsumerCount, RunningGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqctl.whatif.churn.group import ChurnGroup
-    from rmqctl.whatif.churn.scenarios import ChurnScenario
-    from rmqctl.whatif.churn.trace import ChurnTrace
+    from rmqctl.whatif.churn.story import Story
     from rmqctl.whatif.group_snapshot import GroupSnapshot
 
 HELP = """\b
@@ -56,8 +55,7 @@ Columns:
 
 Values are averages of all runs, with the smallest and the largest in parentheses."""
 
-_PERIOD_MS, _DOWN_MS, _PROTECT_MS = 30_000, 10_000, 60_000
-_FLAP_FOR_MS, _AFTER_MS = 600_000, 180_000
+_PROTECT_MS = 60_000
 _RUNS = 10
 # A simulation makes about this many rebalances per second; and allocates this many queues and clients per second.
 _REBALANCES_PER_S, _ALLOCATED_PER_S = 60_000, 1_000_000
@@ -176,9 +174,9 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.whatif.churn.changes import Change
-    from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, broker_names, churn_group
+    from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, churn_group
     from rmqctl.whatif.churn.runs import simulate_runs
+    from rmqctl.whatif.churn.story import scenario_story, trace_story
     from rmqctl.whatif.group_snapshot import GroupSnapshot
     from rmqctl.whatif.trials import TrialRequest, member_strategy_of, own_strategy, require_known
 
@@ -242,24 +240,21 @@ def command(
         refuses_older=refuses_older,
         skew_ms=skew_ms or 0,
     )
-    client_ids, names = simulated.client_ids, broker_names(simulated)
     if recorded is not None:
-        for_ms = min(recorded.for_ms, given_for_ms or recorded.for_ms)
-        change_count, what = len(recorded.steps), recorded.words()
+        story = trace_story(recorded, given_for_ms)
     else:
-        for_ms = given_for_ms or _default_for_ms(scenario, client_ids, max(protections_ms))
-        change_count, what = scenario.change_count(client_ids, for_ms), scenario.words(client_ids, names)
-    _require_fast(simulated, change_count, for_ms=for_ms, run_count=runs * len(protections_ms))
-    changes: Sequence[Change] = () if recorded is not None else scenario.changes(client_ids, names, for_ms)
+        story = scenario_story(scenario, simulated, given_for_ms, max(protections_ms))
+    _require_fast(simulated, story, run_count=runs * len(protections_ms))
     with ActivityLine("Simulating", is_wanted=invocation.display.with_notes):
         outcomes = simulate_runs(
             simulated,
-            (lambda _: changes) if recorded is None else recorded.changes,
-            protections_ms=protections_ms, for_ms=for_ms, run_count=runs, seed=seed,
-        )  # fmt: skip
-    size = f"{counted(len(client_ids), 'client')} and {counted(len(simulated.queues), 'queue')}"
-    simulated_time = exact_duration(for_ms) if recorded is None else short_duration(for_ms)
-    heading = f"{size}: {what}, for {simulated_time}, {counted(runs, 'run')}."
+            story.changes_of,
+            protections_ms=protections_ms,
+            for_ms=story.for_ms,
+            run_count=runs,
+            seed=seed,
+        )
+    size = f"{counted(len(simulated.client_ids), 'client')} and {counted(len(simulated.queues), 'queue')}"
     notes = list(_notes(request.snapshot, simulated, name, is_own=strategy is None))
     if recorded is not None:
         notes += recorded.concerns()
@@ -273,28 +268,15 @@ def command(
         extra={
             "group": recorded.group if recorded is not None else None if live is None else live.group,
             "strategy": name,
-            "scenario": "trace" if recorded is not None else scenario.kind.value,
-            "forMs": for_ms,
+            "scenario": story.kind,
+            "forMs": story.for_ms,
             "seed": seed,
-            "trace": None if recorded is None else _trace_item(recorded),
+            "trace": None if recorded is None else trace_item(recorded),
         },
-        headings=[heading],
+        headings=[f"{size}: {story.words}, {counted(runs, 'run')}."],
         notes=notes,
     )
     return render(listing, invocation.display)
-
-
-def _trace_item(recorded: "ChurnTrace") -> dict[str, int]:
-    return {
-        "sampleCount": recorded.sample_count,
-        "partialSampleCount": recorded.partial_count,
-        "startCount": recorded.start_count,
-        "endCount": len(recorded.steps) - recorded.start_count,
-        "moveCount": recorded.move_count,
-        "unknownRateCount": len(recorded.queues) - len(recorded.rates),
-        "strategyFitCount": recorded.fit_count,
-        "strategySampleCount": recorded.owned_count,
-    }
 
 
 def _require_alone(option: str, others: Mapping[str, object]) -> None:
@@ -303,19 +285,12 @@ def _require_alone(option: str, others: Mapping[str, object]) -> None:
         raise UsageError(f"--{option} and --{given[0]} cannot be combined.")
 
 
-def _default_for_ms(scenario: "ChurnScenario", client_ids: Sequence[str], protect_ms: int) -> int:
-    """Return the time to simulate: until the effects of the last change are over."""
-    last_ms = scenario.last_change_ms(client_ids)
-    return _FLAP_FOR_MS if last_ms is None else last_ms + protect_ms + _AFTER_MS
-
-
-def _require_fast(group: "ChurnGroup", change_count: int, *, for_ms: int, run_count: int) -> None:
+def _require_fast(group: "ChurnGroup", story: "Story", *, run_count: int) -> None:
     """Raise UsageError for a simulation that would take longer than a person waits."""
     from rmqctl.whatif.churn.group import broker_names
 
-    broker_count = len(broker_names(group))
-    client_count = len(group.client_ids)
-    rebalances = client_count * (change_count * broker_count + for_ms / group.timing.rebalance_ms)
+    client_count, change_count = len(group.client_ids), story.change_count
+    rebalances = client_count * (change_count * len(broker_names(group)) + story.for_ms / group.timing.rebalance_ms)
     allocated = change_count * (len(group.queues) + client_count)
     took_s = run_count * (rebalances / _REBALANCES_PER_S + allocated / _ALLOCATED_PER_S)
     if took_s > _MOST_S:

@@ -10,6 +10,7 @@ from rmqctl.text.durations import short_duration
 
 if TYPE_CHECKING:
     from rmqctl.whatif.churn.runs import ChurnOutcome, Range
+    from rmqctl.whatif.churn.trace import ChurnTrace
 
 
 def churn_item(outcome: ChurnOutcome) -> Item:
@@ -27,6 +28,20 @@ def churn_item(outcome: ChurnOutcome) -> Item:
     ):  # fmt: skip
         item |= _range_item(key, values)
     return item
+
+
+def trace_item(recorded: ChurnTrace) -> Item:
+    """Return what a recording shows, by the keys of ChurnList.json."""
+    return {
+        "sampleCount": recorded.sample_count,
+        "partialSampleCount": recorded.partial_count,
+        "startCount": recorded.start_count,
+        "endCount": len(recorded.steps) - recorded.start_count,
+        "moveCount": recorded.move_count,
+        "unknownRateCount": len(recorded.queues) - len(recorded.rates),
+        "strategyFitCount": recorded.fit_count,
+        "strategySampleCount": recorded.owned_count,
+    }
 
 
 def _range_item(key: str, values: Range | None) -> Item:

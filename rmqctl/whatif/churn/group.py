@@ -109,15 +109,15 @@ def _timings(live: LiveGroup) -> dict[str, ClientTiming]:
 
 def _consume_ms(live: LiveGroup | None) -> float:
     """Return the average time of the listener that members report."""
-    times = [] if live is None else [member.consume_rt_ms for member in live.members.values()]
-    return fmean(time or 0.0 for time in times) or CONSUME_MS if any(times) else CONSUME_MS
+    members = [] if live is None else live.members.values()
+    times = [member.consume_rt_ms for member in members if member.consume_rt_ms is not None]
+    return fmean(times) if times else CONSUME_MS
 
 
 def _is_orderly(live: LiveGroup | None) -> bool:
     """Return whether all members that report it consume in order."""
-    reported = (
-        [] if live is None else [each.is_orderly for each in live.members.values() if each.is_orderly is not None]
-    )
+    members = [] if live is None else live.members.values()
+    reported = [member.is_orderly for member in members if member.is_orderly is not None]
     return bool(reported) and all(reported)
 
 

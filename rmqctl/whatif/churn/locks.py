@@ -40,6 +40,7 @@ class SimulatedLocks:
         """Note that a member no longer renews its locks, at one broker or at all."""
         for mq, holder in self._holders.items():
             if holder is member and mq not in self._renewed_ms and broker_name in (None, mq.broker_name):
+                # Each member renews at its own times, as it commits.
                 self._renewed_ms[mq] = now_ms - (now_ms - member.commit_phase_ms) % LOCK_RENEW_MS
 
     def forget(self, broker: SimulatedBroker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Allocate, Assignment, sort_client_ids
@@ -10,9 +11,6 @@ from rmqctl.rules.protection import Presence
 
 from .ledger import PullSession
 from .timing import ClientTiming
-
-# Before anything else.
-NEVER_MS = -1e12
 
 
 class ClientList:
@@ -46,7 +44,7 @@ class SimulatedBroker:
         self.name = name
         self.scan_phase_ms = scan_phase_ms
         self.is_up = True
-        self.newest_version_ms = NEVER_MS
+        self.newest_version_ms = -inf
         self.members: dict[SimulatedMember, None] = {}
         self._lists = lists
         self._listed: ClientList | None = None
@@ -71,7 +69,7 @@ class SimulatedBroker:
         """Stop; the list of members is only in memory."""
         self.is_up = False
         self.members.clear()
-        self.newest_version_ms = NEVER_MS
+        self.newest_version_ms = -inf
         self._listed = None
 
     def listed(self) -> ClientList:
@@ -107,14 +105,15 @@ class Holding:
     """A queue that a member has taken.
 
     `session` pulls it, None before the first pull and while it cannot be pulled. `start` is the offset of the next
-    pull, None until it is known.
+    pull, None until it is known. `is_waiting`: a refused pull is tried again later.
     """
 
-    __slots__ = ("session", "start")
+    __slots__ = ("is_waiting", "session", "start")
 
     def __init__(self) -> None:
         self.session: PullSession | None = None
         self.start: int | None = None
+        self.is_waiting = False
 
 
 class SimulatedMember:

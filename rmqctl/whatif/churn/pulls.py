@@ -114,23 +114,29 @@ class Pulls:
     def refuse_older(self, broker: SimulatedBroker, members: Iterable[SimulatedMember]) -> None:
         """Refuse the pulls of members whose version is older than the newest one of a broker."""
         for member in members:
-            if member.version_ms < broker.newest_version_ms:
+            if self._is_older(member, broker):
                 for mq, holding in member.held.items():
                     if mq.broker_name == broker.name and holding.session is not None:
                         self._end(member, mq, holding, is_committed=True)
-                        self._try_again(member, mq, holding)
+                        self._pull_later(member, mq, holding, member.timing.pull_retry_ms)
 
     def renew_version(self, member: SimulatedMember, delay_ms: float) -> None:
         """Give a member whose queues have changed a new version; it can pull again what brokers refused."""
         member.version_ms = self._agenda.now_ms + member.skew_ms
         self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._pull_all, member, dict(member.held)))
 
-    def _try_again(self, member: SimulatedMember, mq: MessageQueue, holding: Holding) -> None:
-        at_ms = self._agenda.now_ms + member.timing.pull_retry_ms
-        self._agenda.add(at_ms, partial(self._pull_with_new_version, member, mq, holding))
+    def _is_older(self, member: SimulatedMember, broker: SimulatedBroker) -> bool:
+        return self._group.refuses_older and member.version_ms < broker.newest_version_ms
 
-    def _pull_with_new_version(self, member: SimulatedMember, mq: MessageQueue, holding: Holding) -> None:
-        if holding.session is None and member.version_ms < self._brokers[mq.broker_name].newest_version_ms:
+    def _pull_later(self, member: SimulatedMember, mq: MessageQueue, holding: Holding, wait_ms: float) -> None:
+        """Have a member pull a queue again after a refusal, with a new version; there is one pull request per queue."""
+        if not holding.is_waiting:
+            holding.is_waiting = True
+            self._agenda.add(self._agenda.now_ms + wait_ms, partial(self._pull_again, member, mq, holding))
+
+    def _pull_again(self, member: SimulatedMember, mq: MessageQueue, holding: Holding) -> None:
+        holding.is_waiting = False
+        if holding.session is None and self._is_older(member, self._brokers[mq.broker_name]):
             member.version_ms = self._agenda.now_ms + member.skew_ms
         self._pull(member, mq, holding)
 
@@ -151,14 +157,14 @@ class Pulls:
         is_held = member.is_alive and member.held.get(mq) is holding
         if not is_held or holding.session is not None or holding.start is None:
             return
-        if not member.reaches(self._brokers[mq.broker_name]):
+        broker, now_ms = self._brokers[mq.broker_name], self._agenda.now_ms
+        if not member.reaches(broker):
             return
-        now_ms = self._agenda.now_ms
-        if self._group.refuses_older and member.version_ms < self._brokers[mq.broker_name].newest_version_ms:
-            self._try_again(member, mq, holding)
+        if self._is_older(member, broker):
+            self._pull_later(member, mq, holding, member.timing.pull_retry_ms)
             return
         if self._group.is_orderly and not self._locks.take(mq, member, now_ms):
-            self._agenda.add(now_ms + LOCK_RENEW_MS, partial(self._pull, member, mq, holding))
+            self._pull_later(member, mq, holding, LOCK_RENEW_MS)
             return
         if member.waits_for_queue:
             member.waits_for_queue = False

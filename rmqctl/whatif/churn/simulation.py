@@ -20,7 +20,7 @@ from rmqctl.rules.protection import look
 
 from .agenda import Agenda
 from .changes import BrokerStart, BrokerStop, Change, CutBegin, Departure, MemberEnd, MemberStart
-from .group import ChurnGroup
+from .group import ChurnGroup, broker_names
 from .ledger import MessageLedger, QueueLedger
 from .parties import ClientList, ClientLists, Holding, SimulatedBroker, SimulatedMember, SimulatedRoute
 from .pulls import Pulls
@@ -74,8 +74,7 @@ class Simulation:
         )
         lists = ClientLists()
         self._brokers = {
-            name: SimulatedBroker(name, self._random.uniform(0, CHANNEL_SCAN_MS), lists)
-            for name in sorted({mq.broker_name for mq in sorted_queues})
+            name: SimulatedBroker(name, self._random.uniform(0, CHANNEL_SCAN_MS), lists) for name in broker_names(group)
         }
         self._pulls = Pulls(self._agenda, self._brokers, self._ledger, group)
         self._skews_ms: dict[str, float] = {}
@@ -89,7 +88,7 @@ class Simulation:
 
     def run(self, changes: Sequence[Change], *, for_ms: float) -> ChurnRun:
         """Simulate until `for_ms`, and return what happened."""
-        for change in sorted(changes, key=lambda change: change.at_ms):
+        for change in changes:
             if change.at_ms < for_ms:
                 self._agenda.add(change.at_ms, partial(self._change, change))
         self._agenda.run(for_ms)

@@ -16,8 +16,9 @@ from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample
-from rmqctl.rules.allocate import Options, find_strategy, sort_client_ids, sort_queues
+from rmqctl.rules.allocate import Assignment, find_strategy, sort_client_ids, sort_queues
 from rmqctl.text.words import counted
+from rmqctl.whatif.group_snapshot import GroupSnapshot, share_all
 
 from .changes import Change, Departure, MemberEnd, MemberStart
 
@@ -205,22 +206,16 @@ def _fitting(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> 
     for sample in samples:
         owners = {mq: owner for mq in queues if (owner := _owner(sample, mq)) is not None}
         if len(owners) == len(queues):
-            owned.append((sample.client_ids, owners))
+            owned.append((GroupSnapshot(tuple(queues), sample.client_ids), owners))
     owned = owned[:: len(owned) // _COMPARED_SAMPLES + 1]
-    counts = {name: sum(_fits(name, *each) for each in owned) for name in _COMPARED}
+    strategies = {name: find_strategy(name) for name in _COMPARED}
+    counts = {
+        name: sum(_owners(share_all(snapshot, strategy)) == owners for snapshot, owners in owned)
+        for name, strategy in strategies.items()
+    }
     best = max(_COMPARED, key=counts.__getitem__)
     return best, counts[best], len(owned)
 
 
-def _fits(strategy: str, client_ids: Sequence[str], owners: Mapping[MessageQueue, str]) -> bool:
-    allocate = find_strategy(strategy, Options()).allocate
-    by_topic: dict[str, list[MessageQueue]] = {}
-    for mq in owners:
-        by_topic.setdefault(mq.topic, []).append(mq)
-    ids = sort_client_ids(client_ids)
-    return all(
-        owners[mq] == client_id
-        for queues in by_topic.values()
-        for client_id, share in allocate(queues, ids).items()
-        for mq in share
-    )
+def _owners(assignment: Assignment) -> dict[MessageQueue, str]:
+    return {mq: client_id for client_id, share in assignment.items() for mq in share}

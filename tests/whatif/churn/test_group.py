@@ -45,6 +45,15 @@ def test_a_running_group_is_simulated_as_its_members_report() -> None:
     assert group.topics == dict.fromkeys(SIZE.client_ids, frozenset({"topic"}))
 
 
+def test_a_member_that_consumed_nothing_does_not_count_for_the_time_of_the_listener() -> None:
+    live = _live().live
+    assert live is not None
+    members = live.members | {"client-2": replace(live.members["client-2"], consume_rt_ms=None)}
+    assert churn_group(_live(members=members), allocate_averagely).consume_ms == 40.0
+    idle = {client_id: replace(member, consume_rt_ms=None) for client_id, member in members.items()}
+    assert churn_group(_live(members=idle), allocate_averagely).consume_ms == 10.0
+
+
 def test_given_values_replace_those_of_the_group() -> None:
     group = churn_group(_live(), allocate_averagely, rate=8.0, consume_ms=5.0, commit_every_ms=1000.0, timing=JAVA_5_0)
     assert set(group.rates.values()) == {2.0}
