@@ -37,7 +37,7 @@ _HEADINGS = {
     ),
     "Queue allocation": (
         "--strategy --compare --virtual-nodes --room --site-of --inner --pop-share --sample --strategy-option "
-        "--protect --instance"
+        "--protect --sweep --instance"
     ),
     "Simulation": (
         "--runs --seed --sample --consume-time --commit-every --client-version --orderly --version-rule --skew"

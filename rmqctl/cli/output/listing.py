@@ -66,6 +66,7 @@ class Listing(Struct, frozen=True):
     `own_formats` return the result in formats that only this command has.
 
     With `sections`, tables show each item in full, section by section; their flag is whether all columns are shown.
+    `below` returns what is printed after a table.
     """
 
     kind: str
@@ -82,6 +83,7 @@ class Listing(Struct, frozen=True):
     sections: Callable[[Item, bool], Sequence[Section]] | None = None
     own_formats: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     merged: Callable[[Sequence[Item]], Sequence[Item]] | None = None
+    below: Callable[[], str] | None = None
 
     @property
     def exit_code(self) -> int:

@@ -24,6 +24,11 @@ def markup_table(
     return f"{text}\n"
 
 
+def markup_block(text: str, markup: str) -> str:
+    """Return lines that are shown as they are."""
+    return f"```\n{text}```\n" if markup == "markdown" else f"<pre>\n{escape(text)}</pre>\n"
+
+
 def markup_heading(title: str, markup: str) -> str:
     """Return the title of a table."""
     return f"### {title}\n\n" if markup == "markdown" else f"<h3>{escape(title)}</h3>\n"

@@ -85,7 +85,8 @@ def _text(listing: Listing, columns: list[Column], display: Display) -> str:
     if display.format in listing.own_formats:
         return listing.own_formats[display.format]()
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}
-    return write.get(display.format, _table)(listing, columns, display)
+    below = listing.below if display.format in TABLE_FORMATS else None
+    return write.get(display.format, _table)(listing, columns, display) + ("" if below is None else below())
 
 
 def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> tuple[Failure, ...]:

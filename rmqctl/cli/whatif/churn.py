@@ -31,6 +31,8 @@ Examples:
   rmqctl whatif churn my-group --flap 10s --leave vanish        # brokers notice only after 2 minutes
   rmqctl whatif churn my-group --trace groups.jsonl             # as rmqctl watch --record groups.jsonl saw it
   rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --rate 100 --rolling 30s --protect 20s --protect 5m
+  rmqctl whatif churn my-group --flap 10s --sweep protect=0s..5m       # choose a protection time
+  rmqctl whatif churn my-group --flap 10s --for 3m --timeline          # which client has how many queues when
 
 In protection mode, a new client counts only after the protection time. Until then it gets no queue, and no queue moves
 because of it. RocketMQ has no protection mode: the first row shows how it behaves. A client that is killed commits
@@ -59,6 +61,7 @@ _PROTECT_MS = 60_000
 _RUNS = 10
 # A simulation makes about this many rebalances per second; and allocates this many queues and clients per second.
 _REBALANCES_PER_S, _ALLOCATED_PER_S = 60_000, 1_000_000
+_NOTIFIED_AT_ONCE = 3
 _MOST_S = 600
 
 
@@ -113,6 +116,12 @@ def command(
     protect: Annotated[
         list[str] | None,
         typer.Option("--protect", metavar="DURATION", help="Protection time to simulate. Repeatable. [default: 60s]"),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep", metavar="protect=TIME..TIME", help="Choose a protection time of this range, and show its costs."
+        ),
     ] = None,
     for_: Annotated[
         str | None,
@@ -170,13 +179,22 @@ def command(
         int | None, typer.Option("--queues", metavar="N", help="Queues per broker of the group to simulate.")
     ] = None,
     consumers: ConsumerCount = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Also show which client has how many queues when, in the first run.")
+    ] = False,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page; replaces FILE.")
+    ] = None,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.activity_line import ActivityLine
     from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.cli.output.text import note_to_stderr, printable
+    from rmqctl.page.file import require_file
     from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, churn_group
     from rmqctl.whatif.churn.runs import simulate_runs
     from rmqctl.whatif.churn.story import scenario_story, trace_story
+    from rmqctl.whatif.churn.sweep import choose, tried_times_ms
     from rmqctl.whatif.group_snapshot import GroupSnapshot
     from rmqctl.whatif.trials import TrialRequest, member_strategy_of, own_strategy, require_known
 
@@ -190,6 +208,8 @@ def command(
         time_ms,
         times_ms,
     )
+    from .churn_sweep import read_sweep, sweep_item
+    from .churn_timeline import Drawing, churn_below, timeline_item
     from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped
 
     given = {"flap": flap, "rolling": rolling, "scale": scale, "broker-flap": broker_flap, "partition": partition}
@@ -204,7 +224,14 @@ def command(
         scenario = read_scenario(given, down, departure, new_ids=not same_ids)
     invocation = Invocation(ctx, needs_cluster=group is not None and not trace)
     choose_columns(COLUMNS, invocation.display)
-    protections_ms = list(dict.fromkeys([0, *(times_ms("--protect", protect) or [_PROTECT_MS])]))
+    if html is not None:
+        require_file("--html", html)
+    protections_ms = [0, *(times_ms("--protect", protect) or [_PROTECT_MS])]
+    between_ms = None if sweep is None else read_sweep(sweep)
+    if between_ms is not None:
+        _require_alone("sweep", {"protect": protect})
+        protections_ms = [0, *tried_times_ms(*between_ms)]
+    protections_ms = list(dict.fromkeys(protections_ms))
     given_for_ms = time_ms("--for", for_)
     messages_per_s, version = read_rate(rate), read_timing(client_version)
     consume_ms, commit_ms = time_ms("--consume-time", consume_time), time_ms("--commit-every", commit_every)
@@ -245,6 +272,7 @@ def command(
     else:
         story = scenario_story(scenario, simulated, given_for_ms, max(protections_ms))
     _require_fast(simulated, story, run_count=runs * len(protections_ms))
+    choice = None
     with ActivityLine("Simulating", is_wanted=invocation.display.with_notes):
         outcomes = simulate_runs(
             simulated,
@@ -254,6 +282,13 @@ def command(
             run_count=runs,
             seed=seed,
         )
+        if between_ms is not None:
+            choice = choose(
+                simulated, outcomes, least_ms=between_ms[0], most_ms=between_ms[1], run_count=runs, seed=seed
+            )
+            protections_ms = [0, choice.protection_ms or 0]
+        drawn_ms = dict.fromkeys(protections_ms) if timeline or html else ()
+        drawings = [Drawing(simulated, story, protection_ms, seed) for protection_ms in drawn_ms]
     size = f"{counted(len(simulated.client_ids), 'client')} and {counted(len(simulated.queues), 'queue')}"
     notes = list(_notes(request.snapshot, simulated, name, is_own=strategy is None))
     if recorded is not None:
@@ -272,11 +307,21 @@ def command(
             "forMs": story.for_ms,
             "seed": seed,
             "trace": None if recorded is None else trace_item(recorded),
+            "sweep": None if choice is None else sweep_item(choice),
+            "timelines": [timeline_item(drawing) for drawing in drawings] if timeline else None,
         },
         headings=[f"{size}: {story.words}, {counted(runs, 'run')}."],
         notes=notes,
+        below=lambda: churn_below(choice, drawings if timeline else (), invocation.display),
     )
-    return render(listing, invocation.display)
+    code = render(listing, invocation.display)
+    if html is not None:
+        from .churn_page import write_page
+
+        write_page(html, listing, drawings, choice)
+        if invocation.display.with_notes:
+            note_to_stderr(printable(f"Written to {html}."))
+    return code
 
 
 def _require_alone(option: str, others: Mapping[str, object]) -> None:
@@ -290,14 +335,18 @@ def _require_fast(group: "ChurnGroup", story: "Story", *, run_count: int) -> Non
     from rmqctl.whatif.churn.group import broker_names
 
     client_count, change_count = len(group.client_ids), story.change_count
-    rebalances = client_count * (change_count * len(broker_names(group)) + story.for_ms / group.timing.rebalance_ms)
+    # Each broker notifies the clients of a change; those that wait between rebalances answer several at once.
+    notified_count = len(broker_names(group))
+    if group.timing.rebalance_min_ms:
+        notified_count = min(notified_count, _NOTIFIED_AT_ONCE)
+    rebalances = client_count * (change_count * notified_count + story.for_ms / group.timing.rebalance_ms)
     allocated = change_count * (len(group.queues) + client_count)
     took_s = run_count * (rebalances / _REBALANCES_PER_S + allocated / _ALLOCATED_PER_S)
     if took_s > _MOST_S:
         sentence = f"The simulation of {counted(client_count, 'client')} and {counted(change_count, 'change')}"
         raise UsageError(
             f"{sentence} would take about {short_duration(round(took_s * 1000))}.",
-            hint="Use fewer --runs, or a shorter --for.",
+            hint="Use fewer --runs, a shorter --for, or fewer protection times.",
         )
 
 

@@ -12,18 +12,23 @@ from math import floor, inf
 
 from rmqctl.model.queue import MessageQueue
 
+from .track import Span, Track
+
 
 class PullSession:
     """One member's pulls of a queue without a break.
 
-    `start` is the first offset, `begun_ms` the time of the first pull. The member commits regularly every
+    `start` is the first offset, `begun_ms` the time of the first pull. The member `client_id` commits regularly every
     `commit_every_ms`, at `commit_phase_ms` and later.
     """
 
-    __slots__ = ("begun_ms", "commit_phase_ms", "queue", "start")
+    __slots__ = ("begun_ms", "client_id", "commit_phase_ms", "queue", "start")
 
-    def __init__(self, queue: QueueLedger, start: int, begun_ms: float, commit_phase_ms: float) -> None:
+    def __init__(
+        self, queue: QueueLedger, start: int, begun_ms: float, commit_phase_ms: float, client_id: str = ""
+    ) -> None:
         self.queue = queue
+        self.client_id = client_id
         self.start = start
         self.begun_ms = begun_ms
         self.commit_phase_ms = commit_phase_ms
@@ -71,14 +76,16 @@ class QueueLedger:
 class MessageLedger:
     """All queues of a group.
 
-    `consume_ms` is the time of one message in the listener, which `thread_count` threads call for each queue.
+    `consume_ms` is the time of one message in the listener, which `thread_count` threads call for each queue. `track`
+    gets what a timeline shows.
     """
 
     def __init__(
         self, queues: Mapping[MessageQueue, QueueLedger], *, consume_ms: float, commit_every_ms: float,
-        thread_count: int,
+        thread_count: int, track: Track | None = None,
     ) -> None:  # fmt: skip
         self.queues = queues
+        self._track = track
         self._consume_ms = consume_ms
         self._thread_count = thread_count
         self._commit_every_ms = commit_every_ms
@@ -109,6 +116,8 @@ class MessageLedger:
         queue.high = max(queue.high, position)
         before = queue.owner_count
         queue.sessions.remove(session)
+        if self._track is not None:
+            self._track.pulled.setdefault(session.client_id, []).append(Span(session.begun_ms, at_ms))
         self._count(at_ms, before, queue.owner_count)
         return position
 
@@ -155,6 +164,7 @@ class MessageLedger:
         for queue in self.queues.values():
             for session in list(queue.sessions):
                 self.end(session, at_ms)
+        self._pass(at_ms)
 
     def _position(self, session: PullSession, at_ms: float) -> int:
         """Return the offset after the last message that a session has started."""
@@ -195,14 +205,22 @@ class MessageLedger:
 
     def _count(self, at_ms: float, before: int, after: int) -> None:
         """Add up the time since the last change, and count the queue whose number of owners has changed."""
-        passed_ms = at_ms - self._now_ms
-        if passed_ms:
-            self.unowned_ms += self._unowned_count * passed_ms
-            self.shared_ms += self._shared_count * passed_ms
-            self._now_ms = at_ms
+        self._pass(at_ms)
         self._unowned_count += (after == 0) - (before == 0)
         self._shared_count += (after > 1) - (before > 1)
         if self._unowned_count or self._shared_count:
             self.settled_at_ms = None
         elif self.settled_at_ms is None:
             self.settled_at_ms = at_ms
+
+    def _pass(self, at_ms: float) -> None:
+        """Add up the time since the last change."""
+        passed_ms = at_ms - self._now_ms
+        if not passed_ms:
+            return
+        self.unowned_ms += self._unowned_count * passed_ms
+        self.shared_ms += self._shared_count * passed_ms
+        if self._track is not None:
+            self._track.unowned.append(Span(self._now_ms, at_ms, self._unowned_count))
+            self._track.shared.append(Span(self._now_ms, at_ms, self._shared_count))
+        self._now_ms = at_ms

@@ -169,7 +169,9 @@ class Pulls:
         if member.waits_for_queue:
             member.waits_for_queue = False
             self.waited_ms += now_ms - member.started_ms
-        holding.session = PullSession(self._ledger.queues[mq], holding.start, now_ms, member.commit_phase_ms)
+        holding.session = PullSession(
+            self._ledger.queues[mq], holding.start, now_ms, member.commit_phase_ms, member.client_id
+        )
         self._ledger.begin(holding.session)
 
     def _end(

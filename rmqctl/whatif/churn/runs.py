@@ -10,6 +10,7 @@ from msgspec import Struct
 from .changes import Change
 from .group import ChurnGroup
 from .simulation import ChurnRun, Simulation
+from .track import Track
 
 
 class Range(Struct, frozen=True):
@@ -66,6 +67,13 @@ def simulate_runs(
         ]
         outcomes.append(_outcome(protection_ms, runs, with_messages=bool(group.rates)))
     return outcomes
+
+
+def track_run(group: ChurnGroup, changes: Sequence[Change], *, protection_ms: int, for_ms: float, seed: int) -> Track:
+    """Simulate one run, and return what its timeline shows. Raises AllocationError."""
+    track = Track()
+    Simulation(group, protection_ms=protection_ms, seed=seed, track=track).run(changes, for_ms=for_ms)
+    return track
 
 
 def _outcome(protection_ms: int, runs: Sequence[ChurnRun], *, with_messages: bool) -> ChurnOutcome:

@@ -26,6 +26,7 @@ from .parties import ClientList, ClientLists, Holding, SimulatedBroker, Simulate
 from .pulls import Pulls
 from .shares import Shares
 from .timing import CHANNEL_EXPIRED_MS, CHANNEL_SCAN_MS, LEAST_DELAY_MS, MOST_DELAY_MS, THREAD_COUNT, ClientTiming
+from .track import Track
 
 # A member that was there before the simulation.
 _LONG_AGO_MS = -1e9
@@ -54,9 +55,12 @@ class ChurnRun(Struct, frozen=True):
 
 
 class Simulation:
-    """A group from time 0 on; the same seed gives the same run. With `protection_ms` 0, all clients count at once."""
+    """A group from time 0 on; the same seed gives the same run. With `protection_ms` 0, all clients count at once.
 
-    def __init__(self, group: ChurnGroup, *, protection_ms: int, seed: int) -> None:
+    `track` gets what a timeline of the run shows.
+    """
+
+    def __init__(self, group: ChurnGroup, *, protection_ms: int, seed: int, track: Track | None = None) -> None:
         self._group = group
         self._random = random.Random(seed)  # noqa: S311 - a simulation must be repeatable
         self._agenda = Agenda()
@@ -71,6 +75,7 @@ class Simulation:
             consume_ms=group.consume_ms,
             commit_every_ms=group.commit_every_ms,
             thread_count=1 if group.is_orderly else THREAD_COUNT,
+            track=track,
         )
         lists = ClientLists()
         self._brokers = {

@@ -12,6 +12,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import write_sample
 from tests.cli.calls import call
+from tests.page.reader import PageReader
 
 Captured = pytest.CaptureFixture[str]
 _SIZE = ("--brokers", "5", "--queues", "2", "--consumers", "3", "--runs", "2")
@@ -63,6 +64,68 @@ def test_a_description_is_taken(capsys: Captured, tmp_path: Path) -> None:
     result = call(capsys, "whatif", "churn", "--spec", str(file))
     assert (result.code, result.out) == (2, "")
     assert "has 2 groups" in result.err
+
+
+def test_a_time_is_chosen_from_a_range(capsys: Captured) -> None:
+    words = ("whatif", "churn", *_SIZE, "--flap", "10s", "--for", "3m", "--rate", "500", "--sweep", "protect=5s..30s")
+    document = json.loads(call(capsys, *words, "-o", "json").out)
+    sweep = document["sweep"]
+    assert [item["protectMs"] for item in document["items"]] == [0, 5000, 10_000, 15_000, 20_000, 30_000]
+    assert (sweep["leastMs"], sweep["mostMs"], sweep["measure"]) == (5000, 30_000, "duplicateCount")
+    assert sweep["protectMs"] == 15_000
+    costs = [
+        (cost["event"], cost["unprotected"]["protectMs"], cost["protected"]["protectMs"]) for cost in sweep["costs"]
+    ]
+    assert costs == [(event, 0, 15_000) for event in ("simulated", "client-vanishes", "client-replaced", "all-restart")]
+    assert document["timelines"] is None
+
+    table = call(capsys, *words, "-q", "--columns", "protectMs,moveCount").out
+    assert "\n15s is the shortest protection time from 5s to 30s" in table
+    assert table.count("all clients restart at once") == 2
+    assert "shortest" not in call(capsys, *words, "-o", "csv").out
+    none = call(capsys, "whatif", "churn", *_SIZE, "--scale", "+1", "--sweep", "protect=1s..2s").out
+    assert "No protection time from 1s to 2s has clearly fewer queue moves" in none
+    assert "IF" not in none
+
+
+def test_a_timeline_has_a_row_per_client_and_protection_time(capsys: Captured) -> None:
+    words = ("whatif", "churn", *_SIZE, "--flap", "20s:client-2", "--for", "1m20s", "--protect", "1m", "--timeline")
+    document = json.loads(call(capsys, *words, "-o", "json").out)
+    plain, protected = document["timelines"]
+    assert (plain["protectMs"], protected["protectMs"], plain["partMs"]) == (0, 60_000, 1000)
+    assert [client["clientId"] for client in plain["clients"]] == ["client-1", "client-2", "client-3"]
+    counts = plain["clients"][1]["queueCounts"]
+    assert (counts[0], counts[30], counts[50] > 0) == (3, None, True)
+    assert protected["clients"][1]["queueCounts"][50] == 0
+
+    table = call(capsys, *words, "-q").out
+    title = table.index("Protection 1m, seed 1\n")
+    assert table.index("Without protection, seed 1\n") < title
+    flapping = next(line for line in table[title:].splitlines() if line.startswith("client-2"))
+    assert flapping.split() == ["client-2", "3333333333", "··········"]
+    for markup, begin in (("markdown", "```\n"), ("html", "<pre>\n")):
+        assert f"{begin}Protection 1m, seed 1\n" in call(capsys, *words, "-o", markup).out
+
+
+def test_a_page_has_the_result_and_the_timelines(capsys: Captured, tmp_path: Path) -> None:
+    file = tmp_path / "churn.html"
+    words = ("--rate", "100", "--flap", "10s", "--for", "2m", "--sweep", "protect=0s..30s", "--html", str(file))
+    result = call(capsys, "whatif", "churn", *_SIZE, *words)
+    assert f"Written to {file}." in result.err
+    page = PageReader(file.read_text())
+    said = "".join(page.words)
+    for text in (
+        "client-1 leaves and rejoins every 10s",
+        "15s is the shortest",
+        "all clients restart at once",
+        "Protection 15s",
+    ):
+        assert text in said, text
+    cells = [attributes["title"] for attributes in page.all("i")]
+    assert "0s: 4.0 queues" in cells
+    file.unlink()
+    refused = call(capsys, "whatif", "churn", *_SIZE, "--html", str(tmp_path / "none" / "x.html"))
+    assert (refused.code, refused.out) == (2, "")
 
 
 def _recording(path: Path, *groups: str) -> str:
@@ -128,6 +191,11 @@ def test_a_recording_is_simulated(capsys: Captured, tmp_path: Path) -> None:
         ((*_SIZE, "--flap", "1ms", "--for", "1d"), 2, "would take about"),
         ((*_SIZE, "--down", "soon"), 2, "--down: invalid duration 'soon'"),
         ((*_SIZE, "--protect", "x"), 2, "--protect: invalid duration 'x'"),
+        ((*_SIZE, "--sweep", "protect=1m"), 2, "--sweep protect=1m: a range of protection times is needed"),
+        ((*_SIZE, "--sweep", "skew=0s..1m"), 2, "a range of protection times is needed"),
+        ((*_SIZE, "--sweep", "protect=1m..1m"), 2, "the second time must be longer"),
+        ((*_SIZE, "--sweep", "protect=0..5"), 2, "--sweep: '5' has no unit"),
+        ((*_SIZE, "--sweep", "protect=0s..5m", "--protect", "1m"), 2, "--sweep and --protect cannot be combined"),
         ((*_SIZE, "--flap", "10s:client-9"), 5, "Client client-9 does not exist."),
         ((*_SIZE, "--strategy", "pop-share"), 2, "pop-share cannot be simulated: brokers share queues this way"),
         ((*_SIZE, "--strategy", "sticky"), 2, "sticky cannot be simulated: it depends on the previous owner"),

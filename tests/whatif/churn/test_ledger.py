@@ -118,3 +118,12 @@ def test_the_message_in_the_listener_is_committed_when_the_owner_waits_for_it() 
         assert ledger.rest_ms(session, 399.0) == 0
         ledger.end_committed(session, 320.0, 320.0, with_last=with_last)
         assert ledger.read_committed(queue, 320.0) == committed
+
+
+def test_a_queue_without_an_owner_at_the_end_has_none_until_then() -> None:
+    ledger, queue = _ledger()
+    session = _session(queue, 0, 0.0)
+    ledger.begin(session)
+    ledger.end(session, 2000)
+    ledger.finish(10_000)
+    assert ledger.unowned_ms == 8000
