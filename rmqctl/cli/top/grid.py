@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from rmqctl.cli.output.cells import cut
 from rmqctl.cli.output.listing import Column, Item
 from rmqctl.cli.output.rich_table import folded_widths, total_width
 from rmqctl.cli.output.text import printable
@@ -38,13 +39,6 @@ def fit(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> dic
         kept.remove(column)
     folded = folded_widths(kept, widths, width)
     return {column.key: folded[column.key] for column in kept}
-
-
-def cut(text: str, width: int) -> str:
-    """Return a text in exactly `width` cells; the middle of a longer one is left out, because ends of names differ."""
-    if cell_len(text) > width > 1:
-        text = f"{set_cell_size(text, (width - 1) - (width - 1) // 2)}…{text[-((width - 1) // 2) :]}"
-    return set_cell_size(text, width)
 
 
 class Grid(Widget, can_focus=True):

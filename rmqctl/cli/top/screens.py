@@ -15,6 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from rmqctl.cli.output.cells import cut
 from rmqctl.cli.output.listing import Item
 from rmqctl.cli.output.render import choose_columns
 from rmqctl.cli.output.text import printable
@@ -31,7 +32,7 @@ from rmqctl.watch.items import health_item
 from rmqctl.watch.rounds import WatchRound, round_summary
 
 from .columns import GROUPS, MEMBERS, QUEUES, group_item, member_items, queue_items, show_rates
-from .grid import Grid, cut
+from .grid import Grid
 from .group_filter import filter_groups
 from .help_text import HELP_TEXT
 from .state import TopState

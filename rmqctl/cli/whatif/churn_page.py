@@ -11,10 +11,10 @@ from rmqctl.page.file import replace_file
 from rmqctl.page.template import render_template
 from rmqctl.text.durations import exact_duration, short_duration
 from rmqctl.whatif.churn.sweep import SweepChoice
-from rmqctl.whatif.churn.timeline import ClientRow, round_part_ms
+from rmqctl.whatif.churn.timeline import round_part_ms
 
 from .churn_sweep import COST_COLUMNS, cost_items, sweep_words
-from .churn_timeline import PARTS, Drawing
+from .churn_timeline import PARTS, Drawing, RowKind, TimelineRow, timeline_rows
 
 _MOST_CLIENTS = 100
 
@@ -60,58 +60,32 @@ def _table(columns: Sequence[Column], items: Sequence[Item]) -> dict[str, Any]:
 
 def _timeline(drawing: Drawing) -> dict[str, Any]:
     timeline = drawing.timeline(round_part_ms(drawing.for_ms, PARTS))
-    busiest = timeline.busiest(_MOST_CLIENTS)
-    counts = [count for row in timeline.clients for count in row.queues if count is not None]
-    most, part_ms = max(counts, default=0.0), timeline.part_ms
-    rows = [_client_row(row, part_ms, most) for row in busiest]
-    rows += [
-        PageRow(
-            name,
-            [
-                PageCell(_title(number, part_ms, "down"), 1, "away") if is_down else None
-                for number, is_down in enumerate(parts)
-            ],
-        )
-        for name, parts in timeline.is_down.items()
-    ]
-    rows += [
-        _count_row("Two owners", timeline.shared, part_ms, "two"),
-        _count_row("No owner", timeline.unowned, part_ms, "none"),
-    ]
+    rows = timeline_rows(timeline, _MOST_CLIENTS)
+    most = {
+        kind: max((count for row in rows if row.kind is kind for count in row.counts if count), default=0.0)
+        for kind in RowKind
+    }
     return {
         "title": drawing.title,
-        "rows": rows,
-        "more_count": len(timeline.clients) - len(busiest),
-        "most": most,
-        "part": exact_duration(part_ms),
+        "rows": [PageRow(row.name, _cells(row, timeline.part_ms, most[row.kind])) for row in rows],
+        "more_count": max(0, len(timeline.clients) - _MOST_CLIENTS),
+        "most": most[RowKind.CLIENT],
+        "part": exact_duration(timeline.part_ms),
         "times": [short_duration(at_ms) for at_ms in (0, drawing.for_ms // 2, drawing.for_ms)],
     }
 
 
-def _title(number: int, part_ms: int, words: str) -> str:
-    return f"{exact_duration(number * part_ms)}: {words}"
+def _cells(row: TimelineRow, part_ms: int, most: float) -> list[PageCell | None]:
+    """Return the cells of a row; the darkest cell of its kind has `most` queues."""
 
-
-def _client_row(row: ClientRow, part_ms: int, most: float) -> PageRow:
-    def cell(number: int, count: float | None, *, is_cut: bool) -> PageCell | None:
+    def cell(number: int, count: float | None, *, is_away: bool) -> PageCell | None:
         if count is None:
             return None
-        words = f"{count:.1f} queues{', cut off' if is_cut else ''}"
-        title = _title(number, part_ms, words)
-        if not count:
-            return PageCell(title, 1, "away" if is_cut else "blank")
-        return PageCell(title, 0.1 + 0.9 * count / most, "")
+        words = "down" if row.kind is RowKind.BROKER else f"{count:.1f} queues{', cut off' if is_away else ''}"
+        title = f"{exact_duration(number * part_ms)}: {words}"
+        if count:
+            return PageCell(title, 0.1 + 0.9 * count / most, row.kind)
+        return PageCell(title, 1, "away" if is_away else "blank")
 
-    pairs = zip(row.queues, row.is_cut, strict=True)
-    return PageRow(row.client_id, [cell(number, count, is_cut=is_cut) for number, (count, is_cut) in enumerate(pairs)])
-
-
-def _count_row(name: str, counts: Sequence[float], part_ms: int, style: str) -> PageRow:
-    most = max(counts, default=0.0)
-    return PageRow(
-        name,
-        [
-            PageCell(_title(number, part_ms, f"{count:.1f} queues"), 0.2 + 0.8 * count / most, style) if count else None
-            for number, count in enumerate(counts)
-        ],
-    )
+    parts = zip(row.counts, row.is_away, strict=True)
+    return [cell(number, count, is_away=is_away) for number, (count, is_away) in enumerate(parts)]

@@ -6,11 +6,14 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec.structs import replace
+from rich.cells import cell_len
 
 from rmqctl.cli.globals import MARKUPS
+from rmqctl.cli.output.cells import cut
 from rmqctl.cli.output.display import Display
 from rmqctl.cli.output.listing import Item, Listing
 from rmqctl.cli.output.markup import markup_block
@@ -22,13 +25,13 @@ from rmqctl.whatif.churn.group import ChurnGroup
 from rmqctl.whatif.churn.runs import track_run
 from rmqctl.whatif.churn.story import Story
 from rmqctl.whatif.churn.sweep import SweepChoice
-from rmqctl.whatif.churn.timeline import ClientRow, Timeline, make_timeline, round_part_ms
+from rmqctl.whatif.churn.timeline import Timeline, make_timeline, round_part_ms
 
 from .churn_sweep import COST_COLUMNS, cost_items, sweep_words
 from .churn_table import show_protection
 
-IDLE, AWAY = "·", "x"
-LEGEND = """\
+_IDLE, _AWAY = "·", "x"
+_LEGEND = """\
 A cell is the average number of queues of a client, at least 1; the last two
 rows count queues with two owners, and with none.
 · a client without a queue, x cut off or down, blank: not running"""
@@ -62,45 +65,64 @@ class Drawing:
         return make_timeline(self._track, self._changes, self._client_ids, for_ms=self.for_ms, part_ms=part_ms)
 
 
+class RowKind(StrEnum):
+    """What a row shows."""
+
+    CLIENT = "client"
+    BROKER = "broker"
+    SHARED = "two-owners"
+    UNOWNED = "no-owner"
+
+
 class TimelineRow(NamedTuple):
-    """One row of cells."""
+    """A client, a broker that stopped, or all queues, by part of the time.
 
+    `counts` are numbers of queues, None where there is nothing to show. `is_away`: cut off, or down.
+    """
+
+    kind: RowKind
     name: str
-    cells: Sequence[str]
+    counts: Sequence[float | None]
+    is_away: Sequence[bool]
 
 
-def timeline_rows(timeline: Timeline, most_clients: int) -> tuple[list[TimelineRow], int]:
-    """Return the rows, only of the busiest clients, and the number of clients left out."""
-    busiest = timeline.busiest(most_clients)
-    rows = [TimelineRow(row.client_id, _client_cells(row)) for row in busiest]
-    rows += [TimelineRow(name, [AWAY * is_down for is_down in parts]) for name, parts in timeline.is_down.items()]
-    for name, counts in (("TWO-OWNERS", timeline.shared), ("NO-OWNER", timeline.unowned)):
-        rows.append(TimelineRow(name, [_count(count) if count else "" for count in counts]))
-    return rows, len(timeline.clients) - len(busiest)
+def timeline_rows(timeline: Timeline, most_clients: int) -> list[TimelineRow]:
+    """Return the rows, of clients only the busiest."""
+    present = [False] * len(timeline.shared)
+    rows = [
+        TimelineRow(RowKind.CLIENT, row.client_id, row.queues, row.is_cut) for row in timeline.busiest(most_clients)
+    ]
+    for name, parts in timeline.is_down.items():
+        rows.append(TimelineRow(RowKind.BROKER, name, [0 if is_down else None for is_down in parts], parts))
+    rows.append(TimelineRow(RowKind.SHARED, "TWO-OWNERS", [count or None for count in timeline.shared], present))
+    rows.append(TimelineRow(RowKind.UNOWNED, "NO-OWNER", [count or None for count in timeline.unowned], present))
+    return rows
 
 
 def timeline_text(drawing: Drawing, width: int) -> str:
     """Return a timeline in at most `width` columns, if the numbers allow."""
-    names = [row.name for row in timeline_rows(drawing.timeline(drawing.for_ms), _MOST_CLIENTS)[0]]
-    name_width = min(max(map(len, names)), max(_LEAST_NAME, width // 3))
+    names = [row.name for row in timeline_rows(drawing.timeline(drawing.for_ms), _MOST_CLIENTS)]
+    name_width = min(max(map(cell_len, names)), max(_LEAST_NAME, width // 3))
     room, cell_width = width - name_width - _GAP, 1
     while True:
         part_ms = round_part_ms(drawing.for_ms, max(_LEAST_PARTS, room // cell_width))
-        rows, more_count = timeline_rows(drawing.timeline(part_ms), _MOST_CLIENTS)
-        longest = max(len(cell) for row in rows for cell in row.cells)
+        timeline = drawing.timeline(part_ms)
+        rows = [(row.name, list(map(_cell, row.counts, row.is_away))) for row in timeline_rows(timeline, _MOST_CLIENTS)]
+        longest = max(len(cell) for _, cells in rows for cell in cells)
         needed = longest if longest == 1 else longest + 1
         if needed <= cell_width:
             break
         cell_width = needed
     lines = [
         f"{drawing.title}, seed {drawing.seed}",
-        f"{'':{name_width + _GAP}}{_labels(len(rows[0].cells), part_ms, cell_width)}",
+        f"{'':{name_width + _GAP}}{_labels(len(timeline.shared), part_ms, cell_width)}",
     ]
     lines += [
-        f"{_cut(row.name, name_width):{name_width + _GAP}}{''.join(f'{cell:<{cell_width}}' for cell in row.cells)}"
-        for row in rows
+        f"{cut(name, name_width)}{'':{_GAP}}{''.join(f'{cell:<{cell_width}}' for cell in cells)}"
+        for name, cells in rows
     ]
-    if more_count:
+    more_count = len(timeline.clients) - _MOST_CLIENTS
+    if more_count > 0:
         lines.insert(-2, f"and {counted(more_count, 'more client')}")
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -117,7 +139,7 @@ def churn_below(choice: SweepChoice | None, drawings: Sequence[Drawing], display
             parts.append(compose(costs, replace(display, columns=(), conditions=(), sort_keys=())))
     parts += [_block(timeline_text(drawing, width), display) for drawing in drawings]
     if drawings:
-        parts.append(_block(LEGEND, display))
+        parts.append(_block(_LEGEND, display))
     return "".join(f"\n{part}" for part in parts)
 
 
@@ -142,18 +164,10 @@ def timeline_item(drawing: Drawing) -> Item:
     }
 
 
-def _client_cells(row: ClientRow) -> list[str]:
-    return [_client_cell(count, is_cut=is_cut) for count, is_cut in zip(row.queues, row.is_cut, strict=True)]
-
-
-def _client_cell(count: float | None, *, is_cut: bool) -> str:
+def _cell(count: float | None, is_away: bool) -> str:
     if count is None:
         return ""
-    return _count(count) if count else AWAY if is_cut else IDLE
-
-
-def _count(count: float) -> str:
-    return str(max(1, round(count)))
+    return str(max(1, round(count))) if count else _AWAY if is_away else _IDLE
 
 
 def _labels(part_count: int, part_ms: int, cell_width: int) -> str:
@@ -162,12 +176,6 @@ def _labels(part_count: int, part_ms: int, cell_width: int) -> str:
     room = max(map(len, labels)) + _GAP
     step = next(step for step in (1, 2, 5, 10, 20, 50, room) if step * cell_width >= room)
     return "".join(f"{label:<{step * cell_width}}" for label in labels[::step])
-
-
-def _cut(name: str, width: int) -> str:
-    """Return a name in at most `width` letters; the middle of a longer one is left out, because ends differ."""
-    tail = (width - 1) // 2
-    return name if len(name) <= width else f"{name[: width - 1 - tail]}…{name[-tail:]}"
 
 
 def _rounded(counts: Sequence[float | None]) -> list[float | None]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from rmqctl.cli.output.cells import cut
 from rmqctl.cli.output.listing import Column
-from rmqctl.cli.top.grid import cut, fit
+from rmqctl.cli.top.grid import fit
 from rmqctl.cli.top.group_filter import filter_groups
 from rmqctl.cli.top.help_text import HELP_TEXT
 from rmqctl.cli.top.request_rate import RequestRate
