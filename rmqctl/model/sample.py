@@ -51,11 +51,25 @@ class QueueSample(Struct, frozen=True):
     reasons: Mapping[str, Unknown] = {}
 
 
+class ClientSample(Struct, frozen=True):
+    """A client of a group: as its brokers list it, and how it consumes, by its own report.
+
+    `version` is MQVersion's ordinal. `is_orderly` and `consume_rt_ms`, the average time of its listener in the last
+    minute, are None if it did not report them.
+    """
+
+    language: str
+    version: int
+    is_orderly: bool | None = None
+    consume_rt_ms: float | None = None
+
+
 class GroupSample(Struct, frozen=True):
     """A group at one moment. `at_ms` is wall time; of `monotonic_s` only differences are meaningful.
 
     Offsets are read before members are asked, so a member's report is never older than the stored offset. `client_ids`
-    are all members that a broker sees; `silent_ids` are the members that did not report what they hold.
+    are all members that a broker sees; `silent_ids` are the members that did not report what they hold. `clients` has
+    more about members, by client id.
     """
 
     at_ms: int
@@ -66,3 +80,4 @@ class GroupSample(Struct, frozen=True):
     queues: Mapping[MessageQueue, QueueSample]
     silent_ids: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    clients: Mapping[str, ClientSample] = {}

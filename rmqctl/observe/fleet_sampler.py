@@ -238,14 +238,10 @@ class FleetSampler:
             for mq, end in ends.topics.get(topic, {}).items()
             if end.max_offset and mq.queue_id not in stored
         }
+        read = {topic for ends in reading.ends.values() for topic in ends.topics}
         for activity in self._activities.values():
             if activity.members is not None:
-                topics |= {
-                    topic
-                    for topic in activity.members.subscribed
-                    for ends in reading.ends.values()
-                    if topic in ends.topics
-                }
+                topics |= activity.members.subscribed & read
         answers = await ask_all(topics - self._routes.keys(), self._client.fresh_route, at_once=_AT_ONCE)
         gone = [topic for topic, error in answers.failed.items() if isinstance(error, NotFoundError)]
         self._routes |= {topic: (now_s + _ROUTE_S, route) for topic, route in answers.ok.items()}
@@ -296,8 +292,8 @@ class FleetSampler:
         failed: Mapping[str, RmqctlError],
     ) -> GroupSample:
         members = self._fresh_members(key)
-        lost = sorted({mq.broker_name for mq in queues} & failed.keys())
-        failures = [Failure(name, "offsets", failed[name]) for name in lost]
+        lost = {mq.broker_name for mq in queues} & failed.keys()
+        failures = [Failure(name, "offsets", failed[name]) for name in sorted(lost)]
         return GroupSample(
             at_ms=at_ms,
             monotonic_s=at_s,
@@ -307,6 +303,7 @@ class FleetSampler:
             queues=queues,
             silent_ids=() if members is None else members.silent_ids,
             failures=(*failures, *(() if members is None else members.failures)),
+            clients={} if members is None else members.clients,
         )
 
     def _read_queues(

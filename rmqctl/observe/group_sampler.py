@@ -21,11 +21,11 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_POP, GroupConnections, GroupState, Proxies, RunningInfo
+from rmqctl.model.group import CONSUME_POP, GroupConnections, GroupState, Member, Proxies, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData
-from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
@@ -62,6 +62,7 @@ class MembersSample(Struct, frozen=True):
     `unowned` is why no member holds a queue that none reports; `unlisted` is, by broker, why it did not list its
     members: one that holds a queue is connected to the queue's broker. `forgetful` are the members that can forget an
     offset that they were reset to. `subscribed` are the reported topics, which are all of them if `knows_topics`.
+    `listed` has one connection of each client id.
     """
 
     state: GroupState
@@ -76,11 +77,19 @@ class MembersSample(Struct, frozen=True):
     knows_topics: bool
     failures: tuple[Failure, ...]
     unlisted: Mapping[str, Unknown] = {}
+    listed: Mapping[str, Member] = {}
 
     @property
     def member_count(self) -> int | None:
         """The number of members, None when it is unknown."""
         return None if self.state is GroupState.UNKNOWN else len(self.client_ids)
+
+    @property
+    def clients(self) -> dict[str, ClientSample]:
+        """What is known about how each member consumes."""
+        return {
+            client_id: _client(member, self.running.get(client_id)) for client_id, member in sorted(self.listed.items())
+        }
 
     def owners_of(self, mq: MessageQueue) -> tuple[OwnerSample, ...]:
         """Return the members that report holding a queue, or dropping it."""
@@ -146,6 +155,7 @@ class GroupSampler:
             queues={mq: _queue_sample(mq, stored, members) for mq in queues},
             silent_ids=members.silent_ids,
             failures=(*unread, *members.failures),
+            clients=members.clients,
         )
 
     async def sample_members(self, *, with_queues: bool) -> MembersSample:
@@ -185,6 +195,7 @@ class GroupSampler:
             knows_topics=bool(through) and unseen is None and len(reported.ok) == len(through),
             failures=tuple(failures),
             unlisted={broker.broker_name: reason_of([error]) for broker, error in connected.failed.items()},
+            listed={member.client_id: member for connections in found for member in connections.members},
         )
 
     async def _ask_connections(self) -> _MemberAnswers:
@@ -314,6 +325,12 @@ def _queue_sample(mq: MessageQueue, stored: _StoredAnswers, members: MembersSamp
         is_popped=members.is_popped(mq),
         reasons=reasons,
     )
+
+
+def _client(member: Member, info: RunningInfo | None) -> ClientSample:
+    if info is None:
+        return ClientSample(member.language, member.version)
+    return ClientSample(member.language, member.version, consumes_orderly(info), info.consume_rt_ms)
 
 
 def _owner(client_id: str, mq: MessageQueue, info: RunningInfo, *, may_forget: bool) -> OwnerSample:

@@ -5,6 +5,8 @@ Each line is one sample (wrapped here):
     {"apiVersion": "rmqctl/v1", "kind": "Sample", "cluster": "DefaultCluster", "group": "pay",
      "atMs": 1795345920123, "atIso": "2026-11-22T10:52:00.123Z", "monotonicS": 12.5, "state": "ONLINE",
      "clientIds": ["10.0.0.7@1"], "silentIds": [],
+     "clients": [{"clientId": "10.0.0.7@1", "language": "JAVA", "version": 473, "isOrderly": false,
+                  "consumeRtMs": 1.5}],
      "queues": [{"topic": "orders", "brokerName": "broker-a", "queueId": 0, "consumerOffset": 20, "maxOffset": 100,
                  "minOffset": 0, "lastTimestamp": 1795345919001, "isNoneStored": false, "isPopped": false,
                  "owners": [{"clientId": "10.0.0.7@1", "commitOffset": 23, "cachedMsgCount": 3,
@@ -15,7 +17,8 @@ Each line is one sample (wrapped here):
 
 A null is unknown; `reasons` of its queue gives the reason by key. `minOffset`, `lastTimestamp` and `isNoneStored` are
 null or missing when the recorder did not ask. `isPopped`, `owners` and `reasons` may be missing when they are false or
-empty. A `consumerOffset` of 0 with `isNoneStored` null is the broker's answer, which can also mean "none stored".
+empty. `clients`, whose `version` is MQVersion's ordinal, is missing in older recordings. A `consumerOffset` of 0 with
+`isNoneStored` null is the broker's answer, which can also mean "none stored".
 Readers ignore unknown keys: a version may add keys, but never removes them. Credentials are never written.
 """
 
@@ -35,7 +38,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
 from rmqctl.text.times import time_fields
 
 API_VERSION = "rmqctl/v1"
@@ -99,6 +102,14 @@ class _Error(Struct, frozen=True, rename="camel"):
     message: str
 
 
+class _Client(Struct, frozen=True, rename="camel"):
+    client_id: str
+    language: str
+    version: int
+    is_orderly: bool | None = None
+    consume_rt_ms: float | None = None
+
+
 class _Line(Struct, frozen=True, rename="camel"):
     group: str
     at_ms: _Time
@@ -111,6 +122,7 @@ class _Line(Struct, frozen=True, rename="camel"):
     cluster: str | None = None
     silent_ids: tuple[str, ...] = ()
     errors: tuple[_Error, ...] = ()
+    clients: tuple[_Client, ...] = ()
 
 
 def write_sample(
@@ -127,6 +139,16 @@ def write_sample(
         "state": sample.state.value,
         "clientIds": list(sample.client_ids),
         "silentIds": list(sample.silent_ids),
+        "clients": [
+            {
+                "clientId": client_id,
+                "language": client.language,
+                "version": client.version,
+                "isOrderly": client.is_orderly,
+                "consumeRtMs": client.consume_rt_ms,
+            }
+            for client_id, client in sample.clients.items()
+        ],
         "queues": [_queue_item(queue, (details or {}).get(mq, _NO_DETAIL)) for mq, queue in sample.queues.items()],
         "errors": [
             {
@@ -250,6 +272,10 @@ def _recorded(read: _Line) -> RecordedSample:
         queues=queues,
         silent_ids=read.silent_ids,
         failures=tuple(Failure(each.broker_name, each.what, _error(each)) for each in read.errors),
+        clients={
+            each.client_id: ClientSample(each.language, each.version, each.is_orderly, each.consume_rt_ms)
+            for each in read.clients
+        },
     )
     return RecordedSample(sample, read.cluster, details)
 

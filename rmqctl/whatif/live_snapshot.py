@@ -162,17 +162,8 @@ def _member(info: RunningInfo, consume_type: str | None) -> SnapshotMember:
         pops=pops(info, consume_type),
         pulls=pulls(info, consume_type),
         popped=frozenset(info.pop_unacked),
-        consume_rt_ms=_consume_rt_ms(info),
+        consume_rt_ms=info.consume_rt_ms,
     )
-
-
-def _consume_rt_ms(info: RunningInfo) -> float | None:
-    """Return the average time of a client's listener over its topics, weighted by their messages."""
-    weights = [
-        (status.consume_ok_tps + status.consume_failed_tps, status.consume_rt_ms) for status in info.statuses.values()
-    ]
-    total = sum(tps for tps, _ in weights)
-    return sum(tps * rt_ms for tps, rt_ms in weights) / total if total else None
 
 
 async def _pop_share_count(

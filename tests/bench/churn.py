@@ -21,7 +21,7 @@ def measure() -> list[tuple[str, str, str, bool]]:
         done = subprocess.run(rmqctl(*words, "-o", "json"), stdout=subprocess.PIPE, check=True)
         wall_s = time.perf_counter() - started
         items = json.loads(done.stdout)["items"]
-        assert items[0]["changeCount"] == 359
+        assert 340 < items[0]["changeCount"] < 380
         goal_s = _GOAL_S * len(items)
         size = "whatif churn, 500 clients, 2,000 queues, 1 h, a flap every 10 s"
         rows.append((f"{size}, {what}", f"{wall_s:.1f} s", f"< {goal_s} s", wall_s < goal_s))

@@ -12,7 +12,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample, read_recording, write_sample
 
 A0, A1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
@@ -28,6 +28,7 @@ SAMPLE = GroupSample(
     },
     silent_ids=("10.0.0.8@1",),
     failures=(Failure("broker-b", "members", UnreachableError("b:10911", "refused")),),
+    clients={"10.0.0.7@1": ClientSample("JAVA", 473, False, 1.5), "10.0.0.8@1": ClientSample("GO", 317)},
 )
 # As another program would write it, by the description alone.
 LINE: dict[str, Any] = {
@@ -41,6 +42,10 @@ LINE: dict[str, Any] = {
     "state": "ONLINE",
     "clientIds": ["10.0.0.7@1", "10.0.0.8@1"],
     "silentIds": ["10.0.0.8@1"],
+    "clients": [
+        {"clientId": "10.0.0.7@1", "language": "JAVA", "version": 473, "isOrderly": False, "consumeRtMs": 1.5},
+        {"clientId": "10.0.0.8@1", "language": "GO", "version": 317, "isOrderly": None, "consumeRtMs": None},
+    ],
     "queues": [
         {
             "topic": "orders",
@@ -107,6 +112,13 @@ _mqs = st.builds(MessageQueue, _texts, _texts, st.integers(0, 2**31 - 1))
 _owners = st.builds(
     OwnerSample, _texts, _unknown, _longs, _longs, st.booleans(), _unknown, _unknown, st.booleans()
 )  # fmt: skip
+_clients = st.builds(
+    ClientSample,
+    _texts,
+    _longs,
+    st.none() | st.booleans(),
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+)
 _reasons = st.dictionaries(st.sampled_from(["consumerOffset", "maxOffset", "clientId"]), st.sampled_from(Unknown))
 
 
@@ -134,6 +146,7 @@ def _samples(draw: st.DrawFn) -> tuple[GroupSample, dict[MessageQueue, QueueDeta
         queues=queues,
         silent_ids=tuple(draw(st.lists(_texts, max_size=2))),
         failures=tuple(failures),
+        clients=draw(st.dictionaries(_texts, _clients, max_size=2)),
     )
     return sample, details
 

@@ -260,6 +260,7 @@ def command(
         member_strategy_of(request, name),
         rate=messages_per_s,
         rates=None if recorded is None else recorded.rates,
+        clients=None if recorded is None else recorded.clients,
         consume_ms=consume_ms,
         commit_every_ms=COMMIT_EVERY_MS if commit_ms is None else commit_ms,
         timing=version,
@@ -292,7 +293,7 @@ def command(
     size = f"{counted(len(simulated.client_ids), 'client')} and {counted(len(simulated.queues), 'queue')}"
     notes = list(_notes(request.snapshot, simulated, name, is_own=strategy is None))
     if recorded is not None:
-        notes += recorded.concerns()
+        notes += recorded.concerns(with_versions=version is None)
     live = request.snapshot.live
     listing = Listing(
         kind="ChurnList",

@@ -72,4 +72,5 @@ def sweep_words(choice: SweepChoice) -> str:
     if choice.protection_ms is None:
         return f"No protection time {between} has clearly fewer {what} than runs without protection."
     time = exact_duration(choice.protection_ms)
-    return f"{time} is the shortest protection time {between} that avoids almost all {what} that protection can avoid."
+    gains = f"almost all {what}, and almost all time without an owner, that protection can avoid"
+    return f"{time} is the shortest protection time {between} that avoids {gains}."

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from rmqctl.model.group import Member
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import ClientSample
 from rmqctl.protocol.versions import V5_0_0, version_ordinal
 from rmqctl.rules.allocate import Allocate, sort_client_ids
 from rmqctl.whatif.group_snapshot import GroupSnapshot, LiveGroup
@@ -52,6 +52,7 @@ def churn_group(
     *,
     rate: float | None = None,
     rates: Mapping[MessageQueue, float] | None = None,
+    clients: Mapping[str, ClientSample] | None = None,
     consume_ms: float | None = None,
     commit_every_ms: float = COMMIT_EVERY_MS,
     timing: ClientTiming | None = None,
@@ -61,8 +62,8 @@ def churn_group(
 ) -> ChurnGroup:
     """Return the group to simulate; what is not given comes from the running group, else from RocketMQ's defaults.
 
-    `rate` are the messages per second that arrive in all queues together, or `rates` by queue, `consume_ms` is the
-    listener's time per message, `timing` is that of all clients.
+    `rate` are the messages per second that arrive in all queues together, or `rates` by queue. `clients` are those of a
+    recording. `consume_ms` is the listener's time per message, `timing` is that of all clients.
     """
     live = snapshot.live
     queues = [mq for mq in snapshot.queues if not mq.topic.startswith(RETRY_PREFIX)]
@@ -70,20 +71,22 @@ def churn_group(
         rates = {mq: rate / len(queues) for mq in queues}
     elif rates is None:
         rates = {} if live is None or live.put_rates is None else live.put_rates
+    if clients is None:
+        clients = {} if live is None else _live_clients(live)
     if consume_ms is None:
-        consume_ms = _consume_ms(live)
+        consume_ms = _consume_ms(clients)
     return ChurnGroup(
         queues=snapshot.queues,
         client_ids=tuple(sort_client_ids(set(snapshot.client_ids))),
         allocate=allocate,
         timing=timing or JAVA_5_2,
-        timings=_timings(live) if timing is None and live is not None else {},
+        timings=_timings(clients) if timing is None else {},
         rates=rates,
         consume_ms=consume_ms,
         commit_every_ms=commit_every_ms,
         strangers=snapshot.strangers,
         topics=_topics(live),
-        is_orderly=_is_orderly(live) if is_orderly is None else is_orderly,
+        is_orderly=_is_orderly(clients) if is_orderly is None else is_orderly,
         refuses_older=refuses_older,
         skew_ms=skew_ms,
     )
@@ -94,30 +97,38 @@ def broker_names(group: ChurnGroup) -> tuple[str, ...]:
     return tuple(sorted({mq.broker_name for mq in group.queues}))
 
 
-def member_timing(member: Member) -> ClientTiming:
+def client_timing(client: ClientSample) -> ClientTiming:
     """Return the timing of a client by its version; clients in other languages are treated like the newest Java."""
-    if member.language == "PYTHON":
+    if client.language == "PYTHON":
         return RMQCTL
-    if member.language != "JAVA" or member.version >= _V5_2_0:
+    if client.language != "JAVA" or client.version >= _V5_2_0:
         return JAVA_5_2
-    return JAVA_5_0 if member.version >= V5_0_0 else JAVA_4_9
+    return JAVA_5_0 if client.version >= V5_0_0 else JAVA_4_9
 
 
-def _timings(live: LiveGroup) -> dict[str, ClientTiming]:
-    return {client_id: member_timing(member) for client_id, member in live.connections.items()}
+def _live_clients(live: LiveGroup) -> dict[str, ClientSample]:
+    """Return what is known of the clients of a running group, which all have a connection."""
+    clients = {}
+    for client_id, connection in live.connections.items():
+        member = live.members.get(client_id)
+        reported = (None, None) if member is None else (member.is_orderly, member.consume_rt_ms)
+        clients[client_id] = ClientSample(connection.language, connection.version, *reported)
+    return clients
 
 
-def _consume_ms(live: LiveGroup | None) -> float:
-    """Return the average time of the listener that members report."""
-    members = [] if live is None else live.members.values()
-    times = [member.consume_rt_ms for member in members if member.consume_rt_ms is not None]
+def _timings(clients: Mapping[str, ClientSample]) -> dict[str, ClientTiming]:
+    return {client_id: client_timing(client) for client_id, client in clients.items()}
+
+
+def _consume_ms(clients: Mapping[str, ClientSample]) -> float:
+    """Return the average time of the listener that clients report."""
+    times = [client.consume_rt_ms for client in clients.values() if client.consume_rt_ms is not None]
     return fmean(times) if times else CONSUME_MS
 
 
-def _is_orderly(live: LiveGroup | None) -> bool:
-    """Return whether all members that report it consume in order."""
-    members = [] if live is None else live.members.values()
-    reported = [member.is_orderly for member in members if member.is_orderly is not None]
+def _is_orderly(clients: Mapping[str, ClientSample]) -> bool:
+    """Return whether all clients that report it consume in order."""
+    reported = [client.is_orderly for client in clients.values() if client.is_orderly is not None]
     return bool(reported) and all(reported)
 
 

@@ -121,7 +121,8 @@ class SimulatedMember:
 
     `held` are its queues. `cut` are the brokers that it cannot reach. `views` are, by topic, its route and the clients
     that a broker listed at the last rebalance, and those of them that counted. `version_ms` is that of its
-    subscriptions, by its own clock, which is `skew_ms` ahead.
+    subscriptions, by its own clock, which is `skew_ms` ahead. `unheard_ms` is the time in which brokers have an older
+    one, unless another member sends a newer one.
     """
 
     __slots__ = (
@@ -140,6 +141,7 @@ class SimulatedMember:
         "skew_ms",
         "started_ms",
         "timing",
+        "unheard_ms",
         "version_ms",
         "views",
         "waits_for_queue",
@@ -156,6 +158,7 @@ class SimulatedMember:
         self.started_ms = started_ms
         self.skew_ms = skew_ms
         self.version_ms = started_ms + skew_ms
+        self.unheard_ms = (-inf, -inf)
         self.heartbeat_phase_ms, self.route_phase_ms, self.commit_phase_ms = phases_ms
         self.is_alive = self.waits_for_queue = True
         self.cut: frozenset[SimulatedBroker] = frozenset()

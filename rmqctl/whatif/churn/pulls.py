@@ -19,6 +19,8 @@ from .timing import LOCK_RENEW_MS
 class Pulls:
     """What members do with the queues that they hold.
 
+    `heard_ms` is when brokers heard the last version of a subscription, which is the group's (ConsumerGroupInfo). It is
+    the same for all topics, since members mostly change them at once.
     `move_count` counts the queues that a client took from another one, `waited_ms` is the time until their first pull
     of those members that have pulled.
     """
@@ -31,6 +33,7 @@ class Pulls:
         self._ledger = ledger
         self._group = group
         self._locks = SimulatedLocks()
+        self.heard_ms = -inf
         self.move_count = 0
         self.waited_ms = 0.0
 
@@ -43,7 +46,9 @@ class Pulls:
             self._locks.take(mq, member, self._agenda.now_ms)
         self._pull(member, mq, holding)
 
-    def take(self, member: SimulatedMember, taken: Mapping[MessageQueue, Holding]) -> float | None:
+    def take(
+        self, member: SimulatedMember, taken: Mapping[MessageQueue, Holding], *, pull_after_ms: float
+    ) -> float | None:
         """Read the offsets of taken queues, and pull them a little later.
 
         Returns in how many ms to try again those whose broker did not answer, or which another client has locked: the
@@ -66,7 +71,7 @@ class Pulls:
             self.move_count += queue.last_owner != member.client_id
             queue.last_owner = member.client_id
             holding.start = self._ledger.read_committed(queue, now_ms)
-        self._agenda.add(now_ms + member.timing.first_pull_ms, partial(self._pull_all, member, taken))
+        self._agenda.add(now_ms + pull_after_ms, partial(self._pull_all, member, taken))
         return min((inf if each is None else each for each in again_ms), default=None)
 
     def drop(self, member: SimulatedMember, mq: MessageQueue, *, delay_ms: float) -> None:
@@ -125,6 +130,10 @@ class Pulls:
         member.version_ms = self._agenda.now_ms + member.skew_ms
         self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._pull_all, member, dict(member.held)))
 
+    def _is_unheard(self, member: SimulatedMember) -> bool:
+        since_ms, until_ms = member.unheard_ms
+        return self.heard_ms < since_ms and self._agenda.now_ms < until_ms
+
     def _is_older(self, member: SimulatedMember, broker: SimulatedBroker) -> bool:
         return self._group.refuses_older and member.version_ms < broker.newest_version_ms
 
@@ -160,7 +169,7 @@ class Pulls:
         broker, now_ms = self._brokers[mq.broker_name], self._agenda.now_ms
         if not member.reaches(broker):
             return
-        if self._is_older(member, broker):
+        if self._is_unheard(member) or self._is_older(member, broker):
             self._pull_later(member, mq, holding, member.timing.pull_retry_ms)
             return
         if self._group.is_orderly and not self._locks.take(mq, member, now_ms):

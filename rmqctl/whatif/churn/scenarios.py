@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.text.durations import exact_duration
@@ -16,6 +18,8 @@ from .changes import BrokerStart, BrokerStop, Change, CutBegin, CutEnd, Departur
 
 # When a change that happens once begins.
 _ONCE_AT_MS = 10_000
+# No process restarts exactly on time; a protection time that depends on it does not protect.
+_VARIED_SHARE = 0.1
 
 
 class ScenarioKind(StrEnum):
@@ -139,6 +143,18 @@ class ChurnScenario(Struct, frozen=True, kw_only=True):
 
     def _broker(self, broker_names: Sequence[str]) -> str:
         return _chosen("Broker", self.broker_name, broker_names)
+
+
+def varied(changes: Sequence[Change], seed: int) -> list[Change]:
+    """Return changes whose intervals are up to a tenth shorter or longer; those at once stay so."""
+    draw = random.Random(seed).uniform  # noqa: S311 - a simulation must be repeatable
+    found: list[Change] = []
+    at_ms = before_ms = 0.0
+    for change in changes:
+        at_ms += (change.at_ms - before_ms) * draw(1 - _VARIED_SHARE, 1 + _VARIED_SHARE)
+        before_ms = change.at_ms
+        found.append(replace(change, at_ms=at_ms))
+    return found
 
 
 _ENDLESS = (ScenarioKind.FLAP, ScenarioKind.BROKER_FLAP)

@@ -30,6 +30,8 @@ from .track import Track
 
 # A member that was there before the simulation.
 _LONG_AGO_MS = -1e9
+# Heartbeats to all brokers take about this long.
+_SAME_MOMENT_MS = 50
 
 
 class ChurnRun(Struct, frozen=True):
@@ -188,7 +190,7 @@ class Simulation:
             skew_ms=self._skew_ms(origin),
         )  # fmt: skip
         self._members[change.client_id] = member
-        heard_ms = now_ms
+        heard_ms = now_ms + timing.start_ms
         for broker in member.route.brokers:
             heard_ms += self._gap_ms(member)
             self._agenda.add(heard_ms, partial(self._register, broker, member))
@@ -308,10 +310,14 @@ class Simulation:
 
     def _take(self, member: SimulatedMember, taken: Mapping[MessageQueue, Holding]) -> None:
         """Take queues; those that cannot be taken are tried again."""
-        again_ms = self._pulls.take(member, taken)
+        timing, now_ms = member.timing, self._agenda.now_ms
+        pull_after_ms = timing.first_pull_ms
+        refused_share = timing.refused_first_share if member.waits_for_queue else timing.refused_share
+        if refused_share and self._random.random() < refused_share:
+            pull_after_ms += timing.pull_retry_ms
+        again_ms = self._pulls.take(member, taken, pull_after_ms=pull_after_ms)
         if again_ms is not None:
             member.views.clear()
-            timing, now_ms = member.timing, self._agenda.now_ms
             allowed_ms = member.last_rebalance_ms + timing.rebalance_min_ms
             self._rebalance_at(member, max(allowed_ms, now_ms + min(again_ms, timing.rebalance_ms)))
 
@@ -345,6 +351,8 @@ class Simulation:
         moves = compute_moves(
             [mq for mq in member.held if mq.topic == topic], self._shares.share(member, topic, counted)
         )
+        if moves.drop or moves.take:
+            self._announce_version(member)
         delay_ms = self._delay_ms()
         for mq in moves.drop:
             self._pulls.drop(member, mq, delay_ms=delay_ms)
@@ -356,6 +364,14 @@ class Simulation:
             self._most_queues = max(self._most_queues, len(member.held))
             self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._take, member, taken))
         return bool(moves.drop or moves.take)
+
+    def _announce_version(self, member: SimulatedMember) -> None:
+        """Send the new version of a member's subscription, which its first regular heartbeat can prevent."""
+        first_ms, now_ms = member.started_ms + member.timing.first_heartbeat_ms, self._agenda.now_ms
+        if abs(now_ms - first_ms) < _SAME_MOMENT_MS and self._random.random() < member.timing.unheard_share:
+            member.unheard_ms = now_ms, first_ms + member.timing.heartbeat_ms
+        else:
+            self._pulls.heard_ms = now_ms
 
     def _ask(self, member: SimulatedMember, topic: str) -> ClientList | None:
         """Return the list of a random broker of a topic, None if those that are asked do not answer.

@@ -10,7 +10,7 @@ from rmqctl.text.durations import exact_duration, short_duration
 
 from .changes import Change
 from .group import ChurnGroup, broker_names
-from .scenarios import ChurnScenario
+from .scenarios import ChurnScenario, varied
 from .trace import ChurnTrace
 
 _FLAP_FOR_MS, _AFTER_MS = 600_000, 180_000
@@ -41,7 +41,7 @@ def scenario_story(scenario: ChurnScenario, group: ChurnGroup, for_ms: int | Non
         words=f"{scenario.words(client_ids, names)}, for {exact_duration(for_ms)}",
         for_ms=for_ms,
         change_count=scenario.change_count(client_ids, for_ms),
-        changes_of=lambda _: scenario.changes(client_ids, names, for_ms),
+        changes_of=lambda seed: varied(scenario.changes(client_ids, names, for_ms), seed),
     )
 
 

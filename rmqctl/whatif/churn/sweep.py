@@ -88,16 +88,28 @@ def chosen_time_ms(outcomes: Sequence[ChurnOutcome]) -> tuple[Measure, int | Non
     """Return by what a time is chosen, and the shortest one that gains most of what the best one gains.
 
     The first outcome is the one without protection. The time is None if no average is below what every run without
-    protection has: the difference may be chance.
+    protection has: the difference may be chance. Of times that gain enough, those are preferred that also gain most of
+    what can be gained of the time without an owner: a client that leaves just after it counts makes no duplicates yet.
     """
     known = outcomes[0].duplicate_count
     measure = Measure.DUPLICATES if known is not None and known.most > 0 else Measure.MOVES
-    without, *others = (_measured(measure, outcome) for outcome in outcomes)
-    best = min((each.mean for each in others), default=without.mean)
-    if best >= without.least:
+    gainful = _gainful(outcomes[0], outcomes[1:], lambda outcome: _measured(measure, outcome))
+    if not gainful:
         return measure, None
-    enough = without.mean - _ENOUGH * (without.mean - best)
-    return measure, min(each.protection_ms for each in outcomes if _measured(measure, each).mean <= enough)
+    owned = _gainful(outcomes[0], gainful, lambda outcome: outcome.unowned_ms)
+    return measure, min(outcome.protection_ms for outcome in owned or gainful)
+
+
+def _gainful(
+    without: ChurnOutcome, outcomes: Sequence[ChurnOutcome], value: Callable[[ChurnOutcome], Range]
+) -> list[ChurnOutcome]:
+    """Return the outcomes that gain most of what the best one gains, none if it can be chance."""
+    plain = value(without)
+    best = min((value(outcome).mean for outcome in outcomes), default=plain.mean)
+    if best >= plain.least:
+        return []
+    enough = plain.mean - _ENOUGH * (plain.mean - best)
+    return [outcome for outcome in outcomes if value(outcome).mean <= enough]
 
 
 def _measured(measure: Measure, outcome: ChurnOutcome) -> Range:

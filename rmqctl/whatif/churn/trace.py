@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sample import GroupSample
+from rmqctl.model.sample import ClientSample, GroupSample
 from rmqctl.rules.allocate import Assignment, find_strategy, sort_client_ids, sort_queues
 from rmqctl.text.words import counted
 from rmqctl.whatif.group_snapshot import GroupSnapshot, share_all
@@ -44,8 +45,9 @@ class ChurnTrace(Struct, frozen=True):
 
     `client_ids` are the members at the beginning. `rates` are the arriving messages per second, without queues whose
     rate is unknown. `move_count` counts queues that had another owner than in the sample before, at least: what happens
-    between two samples is not seen. `partial_count` is the number of samples that do not have all members. `strategy`
-    is the one that fits most samples: `fit_count` of `owned_count` compared ones, which have one owner for each queue.
+    between two samples is not seen. `clients` are those whose version is known. `partial_count` is the number of
+    samples that do not have all members. `strategy` is the one that fits most samples: `fit_count` of `owned_count`
+    compared ones, which have one owner for each queue.
     """
 
     group: str
@@ -56,6 +58,7 @@ class ChurnTrace(Struct, frozen=True):
     client_ids: tuple[str, ...]
     steps: tuple[ChurnStep, ...]
     rates: Mapping[MessageQueue, float]
+    clients: Mapping[str, ClientSample]
     move_count: int
     strategy: str
     fit_count: int
@@ -84,11 +87,14 @@ class ChurnTrace(Struct, frozen=True):
         clients = f"{counted(self.start_count, 'start')} and {ends} of clients"
         return f"{clients} as recorded, with at least {counted(self.move_count, 'queue move')}"
 
-    def concerns(self) -> Iterator[str]:
-        """Yield what the recording does not show."""
+    def concerns(self, *, with_versions: bool) -> Iterator[str]:
+        """Yield what the recording does not show; of versions only `with_versions`."""
         if self.partial_count:
             samples = counted(self.sample_count, "sample")
             yield f"{self.partial_count} of {samples} do not have all members: some starts and ends may be missing."
+        unknown = {*self.client_ids, *(step.client_id for step in self.steps)} - self.clients.keys()
+        if unknown and with_versions:
+            yield f"The version of {counted(len(unknown), 'client')} is unknown: 5.2 is simulated (--client-version)."
         if self.rates and len(self.rates) < len(self.queues):
             queues = counted(len(self.queues) - len(self.rates), "queue")
             yield f"The rate of {queues} is unknown: DUPLICATES is without their messages (--rate)."
@@ -123,6 +129,7 @@ def read_trace(samples: Iterable[GroupSample], *, topics: Sequence[str] = (), de
         client_ids=tuple(sort_client_ids(seen[0].client_ids)),
         steps=tuple(_steps(seen, departure)),
         rates=_rates(seen, queues),
+        clients=_clients(seen),
         move_count=_count_moves(seen, queues),
         strategy=strategy,
         fit_count=fit_count,
@@ -185,6 +192,22 @@ def _rates(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> di
     return rates
 
 
+def _clients(samples: Sequence[GroupSample]) -> dict[str, ClientSample]:
+    """Return what each client reported last; one that consumed nothing lately keeps its time per message."""
+    clients: dict[str, ClientSample] = {}
+    for sample in samples:
+        for client_id, client in sample.clients.items():
+            before = clients.get(client_id)
+            if before is not None:
+                client = replace(
+                    client,
+                    is_orderly=before.is_orderly if client.is_orderly is None else client.is_orderly,
+                    consume_rt_ms=before.consume_rt_ms if client.consume_rt_ms is None else client.consume_rt_ms,
+                )
+            clients[client_id] = client
+    return clients
+
+
 def _owner(sample: GroupSample, mq: MessageQueue) -> str | None:
     """Return the only owner of a queue, None if it has none or several, or if members did not answer."""
     queue = sample.queues.get(mq)
@@ -201,16 +224,22 @@ def _count_moves(samples: Sequence[GroupSample], queues: Sequence[MessageQueue])
 
 
 def _fitting(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> tuple[str, int, int]:
-    """Return the strategy that gives the recorded owners most often, how often it does, and of how many samples."""
+    """Return the strategy that gives the recorded owners most often, how often it does, and of how many samples.
+
+    Samples with other clients than the one before can be from the middle of a rebalance: they count if all are so.
+    """
+    quiet = [after for before, after in pairwise(samples) if before.client_ids == after.client_ids]
     owned = []
-    for sample in samples:
+    for sample in quiet or samples:
         owners = {mq: owner for mq in queues if (owner := _owner(sample, mq)) is not None}
         if len(owners) == len(queues):
-            owned.append((GroupSnapshot(tuple(queues), sample.client_ids), owners))
+            # With protection, clients that do not count yet have no queues.
+            counted_ids = tuple(sorted(set(owners.values())))
+            owned.append(([GroupSnapshot(tuple(queues), ids) for ids in (sample.client_ids, counted_ids)], owners))
     owned = owned[:: len(owned) // _COMPARED_SAMPLES + 1]
     strategies = {name: find_strategy(name) for name in _COMPARED}
     counts = {
-        name: sum(_owners(share_all(snapshot, strategy)) == owners for snapshot, owners in owned)
+        name: sum(owners in (_owners(share_all(each, strategy)) for each in snapshots) for snapshots, owners in owned)
         for name, strategy in strategies.items()
     }
     best = max(_COMPARED, key=counts.__getitem__)

@@ -90,6 +90,7 @@ def test_a_time_is_chosen_from_a_range(capsys: Captured) -> None:
 
 def test_a_timeline_has_a_row_per_client_and_protection_time(capsys: Captured) -> None:
     words = ("whatif", "churn", *_SIZE, "--flap", "20s:client-2", "--for", "1m20s", "--protect", "1m", "--timeline")
+    words += ("--client-version", "rmqctl")
     document = json.loads(call(capsys, *words, "-o", "json").out)
     plain, protected = document["timelines"]
     assert (plain["protectMs"], protected["protectMs"], plain["partMs"]) == (0, 60_000, 1000)
@@ -102,7 +103,7 @@ def test_a_timeline_has_a_row_per_client_and_protection_time(capsys: Captured) -
     title = table.index("Protection 1m, seed 1\n")
     assert table.index("Without protection, seed 1\n") < title
     flapping = next(line for line in table[title:].splitlines() if line.startswith("client-2"))
-    assert flapping.split() == ["client-2", "3333333333", "··········"]
+    assert [set(part) for part in flapping.split()[1:]] == [{"3"}, {"·"}]
     for markup, begin in (("markdown", "```\n"), ("html", "<pre>\n")):
         assert f"{begin}Protection 1m, seed 1\n" in call(capsys, *words, "-o", markup).out
 
@@ -153,7 +154,7 @@ def test_a_recording_is_simulated(capsys: Captured, tmp_path: Path) -> None:
     assert [item["changeCount"] for item in document["items"]] == [2, 2]
     assert document["items"][0]["messageCount"] == pytest.approx(600, abs=1)
     counts = {"sampleCount": 3, "partialSampleCount": 0, "startCount": 1, "endCount": 1, "moveCount": 2}
-    assert document["trace"] == {**counts, "unknownRateCount": 0, "strategyFitCount": 2, "strategySampleCount": 3}
+    assert document["trace"] == {**counts, "unknownRateCount": 0, "strategyFitCount": 3, "strategySampleCount": 3}
     short = call(capsys, "whatif", "churn", "pay", "--trace", file, "--for", "30s", "--runs", "1")
     assert "1 start and 1 end of clients as recorded, with at least 2 queue moves, for 30s" in short.err
 

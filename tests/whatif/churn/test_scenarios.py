@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.whatif.churn.changes import BrokerStart, BrokerStop, CutBegin, CutEnd, Departure, MemberEnd, MemberStart
-from rmqctl.whatif.churn.scenarios import ChurnScenario, ScenarioKind, require_possible
+from rmqctl.whatif.churn.scenarios import ChurnScenario, ScenarioKind, require_possible, varied
 
 IDS = ("c1", "c2", "c3")
 BROKERS = ("a", "b")
@@ -48,6 +50,17 @@ def test_a_partition_cuts_a_member_off_once(broker_name: str, cut: tuple[str, ..
     scenario = ChurnScenario(kind=ScenarioKind.PARTITION, period_ms=60_000, client_id="c2", broker_name=broker_name)
     assert scenario.changes(IDS, BROKERS, 1) == [CutBegin(10_000, "c2", cut), CutEnd(70_000, "c2", cut)]
     assert scenario.last_change_ms(IDS) == 70_000
+
+
+def test_times_vary_by_a_tenth_and_what_happens_at_once_stays_so() -> None:
+    flap = ChurnScenario(kind=ScenarioKind.FLAP, period_ms=10_000).changes(IDS, BROKERS, 60_000)
+    runs = [varied(flap, seed) for seed in range(20)]
+    assert varied(flap, 0) == runs[0] != runs[1]
+    for changes in runs:
+        times_ms = [0.0, *(change.at_ms for change in changes)]
+        assert all(9000 <= after_ms - before_ms <= 11_000 for before_ms, after_ms in pairwise(times_ms))
+    joins = varied(ChurnScenario(kind=ScenarioKind.SCALE, count=2).changes(IDS, BROKERS, 60_000), 1)
+    assert len({change.at_ms for change in joins}) == 1
 
 
 def test_what_cannot_happen_is_refused() -> None:

@@ -27,11 +27,13 @@ from rmqctl.whatif.sized_group import shape
 
 MINUTE_MS = 60_000
 SIZE = shape(2, 4, 3)
+# A client of 5.2 whose versions brokers always hear.
+HEARD = replace(JAVA_5_2, unheard_share=0.0)
 GROUP = ChurnGroup(
     queues=SIZE.queues,
     client_ids=SIZE.client_ids,
     allocate=allocate_averagely,
-    timing=JAVA_5_2,
+    timing=HEARD,
     rates=dict.fromkeys(SIZE.queues, 10.0),
 )
 BROKERS = ("broker-1", "broker-2")
@@ -77,10 +79,27 @@ def test_queues_of_a_member_that_stops_have_no_owner_until_the_first_pull_of_the
     assert run.settled_ms[0] == pytest.approx(1000, abs=600)
 
 
-@pytest.mark.parametrize(("timing", "most_ms"), [(JAVA_4_9, 50), (JAVA_5_2, 1600), (RMQCTL, 1600)])
+@pytest.mark.parametrize(("timing", "most_ms"), [(JAVA_4_9, 1100), (HEARD, 1600), (RMQCTL, 1600)])
 def test_how_long_a_group_settles_depends_on_the_version(timing: object, most_ms: int) -> None:
     group = replace(GROUP, timing=timing)
     assert all(settled is not None and settled <= most_ms for settled in _run(_flap(MINUTE_MS), group).settled_ms)
+
+
+def test_brokers_can_refuse_a_new_member_until_its_next_heartbeat_or_a_later_change_of_another() -> None:
+    unheard = replace(GROUP, timing=replace(HEARD, unheard_share=1.0))
+    joins = MemberStart(10_000, "client-4")
+    waits_ms = [_run([joins], unheard, seed=seed).waited_ms for seed in range(20)]
+    # Members that give up its queues after its own rebalance send a newer version.
+    assert {round(waited_ms / 1000) for waited_ms in waits_ms} <= {2, 31, 32}
+    assert min(waits_ms) < 3000 < max(waits_ms)
+    again = _run([joins, MemberStart(15_000, "client-5")], unheard, seed=waits_ms.index(max(waits_ms)))
+    assert again.waited_ms < 15_000 + 32_000
+
+
+def test_brokers_refuse_the_first_pulls_of_4_9_once_or_not_at_all() -> None:
+    group = replace(GROUP, timing=JAVA_4_9)
+    waits_ms = [_run([MemberStart(10_000, "client-4")], group, seed=seed).waited_ms for seed in range(20)]
+    assert {round(waited_ms / 1000) for waited_ms in waits_ms} == {0, 1}
 
 
 def test_brokers_keep_a_member_that_vanishes_for_two_minutes() -> None:
@@ -209,7 +228,7 @@ def test_a_member_that_ends_while_it_is_cut_off_is_kept_until_its_channel_expire
     assert run.settled_ms[1] == pytest.approx(110_000, abs=35_000)
 
 
-@pytest.mark.parametrize(("timing", "most_s"), [(JAVA_4_9, 40), (JAVA_5_2, 3)])
+@pytest.mark.parametrize(("timing", "most_s"), [(JAVA_4_9, 40), (HEARD, 3)])
 def test_queues_that_are_consumed_in_order_never_have_two_owners_and_wait_for_the_lock(
     timing: ClientTiming, most_s: int
 ) -> None:

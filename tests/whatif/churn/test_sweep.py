@@ -14,10 +14,10 @@ from rmqctl.whatif.sized_group import shape
 _NOTHING = Range(0, 0, 0)
 
 
-def _outcome(protect_s: int, moves: Range, duplicates: Range | None) -> ChurnOutcome:
+def _outcome(protect_s: int, moves: Range, duplicates: Range | None, *, unowned_ms: Range = _NOTHING) -> ChurnOutcome:
     return ChurnOutcome(
         protection_ms=protect_s * 1000, run_count=3, change_count=2, rebalance_count=_NOTHING, move_count=moves,
-        shared_ms=_NOTHING, unowned_ms=_NOTHING, duplicate_count=duplicates, message_count=None, most_queues=_NOTHING,
+        shared_ms=_NOTHING, unowned_ms=unowned_ms, duplicate_count=duplicates, message_count=None, most_queues=_NOTHING,
         waited_ms=_NOTHING, settled_ms=None, unsettled_count=_NOTHING,
     )  # fmt: skip
 
@@ -46,6 +46,24 @@ def test_the_shortest_time_that_gains_almost_all(means: dict[int, float], protec
     if means[0]:
         by_duplicates = [_outcome(each, _spread(7), _spread(mean)) for each, mean in means.items()]
         assert chosen_time_ms(by_duplicates) == (Measure.DUPLICATES, expected)
+
+
+@pytest.mark.parametrize(
+    ("unowned_s", "protect_s"),
+    [
+        ({0: 200, 10: 19, 15: 4, 20: 4}, 15),
+        ({0: 200, 10: 190, 15: 180, 20: 170}, 10),  # within what differs by chance
+        ({0: 20, 10: 40, 15: 50, 20: 60}, 10),
+    ],
+)
+def test_of_times_that_gain_enough_one_that_also_shortens_the_time_without_an_owner(
+    unowned_s: dict[int, float], protect_s: int
+) -> None:
+    outcomes = [
+        _outcome(each, _NOTHING, _spread(1 if each else 100), unowned_ms=_spread(seconds * 1000))
+        for each, seconds in unowned_s.items()
+    ]
+    assert chosen_time_ms(outcomes) == (Measure.DUPLICATES, protect_s * 1000)
 
 
 def test_a_range_has_its_ends_and_round_times() -> None:

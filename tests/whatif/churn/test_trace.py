@@ -9,7 +9,7 @@ from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
 from rmqctl.whatif.churn.changes import Departure, MemberEnd, MemberStart
 from rmqctl.whatif.churn.trace import ChurnStep, ChurnTrace, read_trace
 
@@ -72,7 +72,7 @@ def test_a_broker_that_did_not_answer_shows_no_end_and_nothing_when_unknown() ->
         ChurnStep(40_000, 50_000, "c", Departure.STOP),
     )
     assert (trace.sample_count, trace.partial_count) == (6, 3)
-    assert any("3 of 6 samples" in concern for concern in trace.concerns())
+    assert any("3 of 6 samples" in concern for concern in trace.concerns(with_versions=False))
 
 
 def test_a_client_that_was_silent_for_long_before_brokers_dropped_it_vanished() -> None:
@@ -92,7 +92,7 @@ def test_queues_rates_moves_and_the_strategy_are_those_of_the_recording() -> Non
     assert trace.queues == tuple(QUEUES)
     assert trace.rates == pytest.approx(dict.fromkeys(QUEUES, 10.0))
     assert (trace.strategy, trace.fit_count, trace.owned_count, trace.move_count) == ("circle", 3, 3, 4)
-    assert list(trace.concerns()) == []
+    assert list(trace.concerns(with_versions=False)) == []
     half = _read(
         *(
             replace(sample, queues={mq: sample.queues[mq] for mq in QUEUES[: 2 + 2 * (at == 0)]})
@@ -100,10 +100,26 @@ def test_queues_rates_moves_and_the_strategy_are_those_of_the_recording() -> Non
         )
     )
     assert len(half.rates) == 2
-    assert any("rate of 2 queues is unknown" in concern for concern in half.concerns())
+    assert any("rate of 2 queues is unknown" in concern for concern in half.concerns(with_versions=False))
     unowned = _read(_sample(0, "a"), _sample(15, "a"))
     assert unowned.queues == (*QUEUES, OLD)
-    assert any("averagely is simulated" in concern for concern in unowned.concerns())
+    assert any("averagely is simulated" in concern for concern in unowned.concerns(with_versions=False))
+
+
+def test_a_strategy_fits_if_clients_that_do_not_count_yet_have_no_queues() -> None:
+    trace = _read(*(_sample(at_s, "a", "b", "new", owners="aabb") for at_s in (0, 15, 30)))
+    assert (trace.strategy, trace.fit_count, trace.owned_count) == ("averagely", 2, 2)
+
+
+def test_a_client_is_known_by_what_it_reported_last() -> None:
+    java, rmqctl = ClientSample("JAVA", 1, is_orderly=False, consume_rt_ms=5.0), ClientSample("PYTHON", 2)
+    trace = _read(
+        replace(_sample(0, "a", "b"), clients={"a": java, "b": rmqctl}),
+        replace(_sample(15, "a", "b", "c"), clients={"a": replace(java, consume_rt_ms=7.0)}),
+        replace(_sample(30, "a", "b", "c"), clients={"a": ClientSample("JAVA", 1)}),
+    )
+    assert trace.clients == {"a": replace(java, consume_rt_ms=7.0), "b": rmqctl}
+    assert any("version of 1 client is unknown" in concern for concern in trace.concerns(with_versions=True))
 
 
 def test_a_recording_of_nothing_is_refused() -> None:
