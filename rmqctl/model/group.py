@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from math import isfinite, nan
 from typing import Any
 
 from msgspec import Struct
@@ -243,14 +242,3 @@ class RunningInfo(Struct, frozen=True):
     popped_at_ms: Mapping[MessageQueue, int] = {}
     asked_at_ms: int | None = None
     answered_at_ms: int | None = None
-
-    @property
-    def consume_rt_ms(self) -> float | None:
-        """Average time of the listener in the last minute, over all topics; None if it consumed nothing."""
-        weights = [
-            (status.consume_ok_tps + status.consume_failed_tps, status.consume_rt_ms)
-            for status in self.statuses.values()
-        ]
-        total = sum(tps for tps, _ in weights)
-        mean_ms = sum(tps * rt_ms for tps, rt_ms in weights) / total if total else nan
-        return mean_ms if isfinite(mean_ms) else None

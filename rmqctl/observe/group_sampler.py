@@ -30,6 +30,7 @@ from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
+from rmqctl.rules.group_views import consume_rt_ms
 from rmqctl.rules.member_settings import consumes_orderly, is_broadcasting_group, is_only_pulled, pops_from
 from rmqctl.rules.written_offsets import forgetful_members
 
@@ -62,7 +63,7 @@ class MembersSample(Struct, frozen=True):
     `unowned` is why no member holds a queue that none reports; `unlisted` is, by broker, why it did not list its
     members: one that holds a queue is connected to the queue's broker. `forgetful` are the members that can forget an
     offset that they were reset to. `subscribed` are the reported topics, which are all of them if `knows_topics`.
-    `listed` has one connection of each client id.
+    `clients` are those that a broker lists, and how they consume.
     """
 
     state: GroupState
@@ -77,19 +78,12 @@ class MembersSample(Struct, frozen=True):
     knows_topics: bool
     failures: tuple[Failure, ...]
     unlisted: Mapping[str, Unknown] = {}
-    listed: Mapping[str, Member] = {}
+    clients: Mapping[str, ClientSample] = {}
 
     @property
     def member_count(self) -> int | None:
         """The number of members, None when it is unknown."""
         return None if self.state is GroupState.UNKNOWN else len(self.client_ids)
-
-    @property
-    def clients(self) -> dict[str, ClientSample]:
-        """What is known about how each member consumes."""
-        return {
-            client_id: _client(member, self.running.get(client_id)) for client_id, member in sorted(self.listed.items())
-        }
 
     def owners_of(self, mq: MessageQueue) -> tuple[OwnerSample, ...]:
         """Return the members that report holding a queue, or dropping it."""
@@ -195,7 +189,11 @@ class GroupSampler:
             knows_topics=bool(through) and unseen is None and len(reported.ok) == len(through),
             failures=tuple(failures),
             unlisted={broker.broker_name: reason_of([error]) for broker, error in connected.failed.items()},
-            listed={member.client_id: member for connections in found for member in connections.members},
+            clients={
+                member.client_id: _client(member, reported.ok.get(member.client_id))
+                for connections in found
+                for member in connections.members
+            },
         )
 
     async def _ask_connections(self) -> _MemberAnswers:
@@ -330,7 +328,7 @@ def _queue_sample(mq: MessageQueue, stored: _StoredAnswers, members: MembersSamp
 def _client(member: Member, info: RunningInfo | None) -> ClientSample:
     if info is None:
         return ClientSample(member.language, member.version)
-    return ClientSample(member.language, member.version, consumes_orderly(info), info.consume_rt_ms)
+    return ClientSample(member.language, member.version, consumes_orderly(info), consume_rt_ms(info))
 
 
 def _owner(client_id: str, mq: MessageQueue, info: RunningInfo, *, may_forget: bool) -> OwnerSample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from math import isfinite
 
 from rmqctl.model.group import (
     GroupConfig,
@@ -140,6 +141,14 @@ def total_status(statuses: Iterable[TopicConsumeStatus]) -> TopicConsumeStatus |
         consume_failed_tps=sum(status.consume_failed_tps for status in each),
         consume_failed_count=sum(status.consume_failed_count for status in each),
     )
+
+
+def consume_rt_ms(info: RunningInfo) -> float | None:
+    """Return the average time of a client's listener in the last minute, None if it consumed nothing."""
+    total = total_status(info.statuses.values())
+    if total is None or not total.consume_ok_tps + total.consume_failed_tps or not isfinite(total.consume_rt_ms):
+        return None
+    return total.consume_rt_ms
 
 
 def _mean(values: list[float], weights: list[float]) -> float:

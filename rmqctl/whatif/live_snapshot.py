@@ -25,7 +25,7 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.net.clock import pause
 from rmqctl.protocol import bodies, group_bodies, headers
 from rmqctl.rules.group_state import agreed
-from rmqctl.rules.group_views import strategy_name
+from rmqctl.rules.group_views import consume_rt_ms, strategy_name
 from rmqctl.rules.member_settings import consumes_orderly, pops, pulled_queues, pulls
 
 from .group_snapshot import GroupSnapshot, LiveGroup, SnapshotMember
@@ -162,7 +162,7 @@ def _member(info: RunningInfo, consume_type: str | None) -> SnapshotMember:
         pops=pops(info, consume_type),
         pulls=pulls(info, consume_type),
         popped=frozenset(info.pop_unacked),
-        consume_rt_ms=info.consume_rt_ms,
+        consume_rt_ms=consume_rt_ms(info),
     )
 
 

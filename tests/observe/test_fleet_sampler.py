@@ -185,6 +185,7 @@ def test_queues_of_a_broker_that_is_gone_stay_and_are_unknown() -> None:
         assert found.unseen == {}
     # A member may be connected to that broker only.
     assert unregistered.samples[PAY].sample.client_ids == ("one",)
+    assert unregistered.samples[PAY].sample.clients.keys() == {"one"}
 
 
 def test_a_broker_that_never_answered_may_have_more_queues() -> None:

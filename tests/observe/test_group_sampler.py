@@ -57,6 +57,8 @@ def test_brokers_and_members_are_put_together() -> None:
     assert [(mq, each.consumer_offset, each.max_offset) for mq, each in sample.queues.items()] == [
         (A0, 20, 100), (A1, 5, 90), (B0, 7, 50),
     ]  # fmt: skip
+    clients = {client_id: (each.language, each.is_orderly) for client_id, each in sample.clients.items()}
+    assert clients == {"one": ("JAVA", False), "two": ("JAVA", True)}
     (owner,) = sample.queues[A0].owners
     assert (owner.client_id, owner.commit_offset, owner.cached_count, owner.begun_at_ms, owner.consumed_at_ms) == (
         "one", 23, 3, 5, 6,

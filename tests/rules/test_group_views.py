@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import pytest
@@ -15,7 +16,14 @@ from rmqctl.model.group import (
     SubscriptionView,
     TopicConsumeStatus,
 )
-from rmqctl.rules.group_views import differing_fields, member_views, strategy_name, subscription_views, total_status
+from rmqctl.rules.group_views import (
+    consume_rt_ms,
+    differing_fields,
+    member_views,
+    strategy_name,
+    subscription_views,
+    total_status,
+)
 
 BOTH = {"T": ("broker-a", "broker-b")}
 
@@ -255,3 +263,17 @@ def test_a_topic_where_nothing_moves_does_not_weigh() -> None:
     total = total_status([TopicConsumeStatus(1, 5, 1, 5, 0, 0), TopicConsumeStatus(0, 0, 1000, 0, 0, 0)])
     assert total is not None
     assert (total.pull_rt_ms, total.consume_rt_ms) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ([TopicConsumeStatus(10, 30, 2, 20, 10, 7), TopicConsumeStatus(40, 10, 12, 10, 0, 1)], 4.5),
+        ([TopicConsumeStatus(10, 0, 2, 0, 0, 0)], None),
+        ([TopicConsumeStatus(10, 30, nan, 20, 10, 7)], None),
+        ([], None),
+    ],
+)
+def test_a_listener_has_a_time_if_it_consumed(statuses: list[TopicConsumeStatus], expected: float | None) -> None:
+    info = RunningInfo({}, {}, {}, {f"T{number}": status for number, status in enumerate(statuses)})
+    assert consume_rt_ms(info) == expected
