@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Protocol
 
@@ -27,7 +28,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import BrokerData, TopicRoute
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
-from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
+from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms, since_notified_ms
 from rmqctl.text.words import listed
 
 from .membership import Membership
@@ -133,11 +134,16 @@ class Rebalance:
         self._namesake_topics: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._presences: dict[str, Presence] = {}
+        # When it was woken first: since the last round began, and before.
+        self._woken_ms: int | None = None
+        self._notified_ms: int | None = None
         # By topic, for callers.
         self.outcomes: dict[str, TopicBalance] = {}
 
     def wake(self) -> None:
         """Rebalance as soon as allowed: a broker reports a change of members (NOTIFY_CONSUMER_IDS_CHANGED)."""
+        if self._woken_ms is None:
+            self._woken_ms = self._now_ms()
         self._wake.set()
 
     async def next_round(self) -> None:
@@ -150,12 +156,14 @@ class Rebalance:
     async def run(self) -> None:
         """Rebalance until cancelled: immediately, every rebalance_s, when woken, and sooner after failures.
 
-        The pause between rounds is never shorter than rebalance_min_s.
+        The pause between rounds is never shorter than rebalance_min_s, unless a client starts to count: all members
+        have to give up and take its queues at that time.
         """
         settings, clock = self._settings, self._client.clock
         retry_s = _RETRY_S
         while True:
             self._wake.clear()
+            self._notified_ms, self._woken_ms = self._woken_ms, None
             began_s = clock.monotonic_s()
             waiting, self._waiting = self._waiting, []
             try:
@@ -170,8 +178,9 @@ class Rebalance:
                 rest_s = _RETRY_S
             else:
                 rest_s, retry_s = retry_s, min(retry_s * 2, settings.rebalance_s)
-            until_s = min(began_s + rest_s, self._next_counted_s(began_s))
-            await pause(clock, max(0.0, began_s + settings.rebalance_min_s - clock.monotonic_s()))
+            counted_s = self._next_counted_s(began_s)
+            until_s = min(began_s + rest_s, counted_s)
+            await pause(clock, max(0.0, min(began_s + settings.rebalance_min_s, counted_s) - clock.monotonic_s()))
             try:
                 await wait_for(clock, self._wake.wait(), max(0.0, until_s - clock.monotonic_s()))
                 retry_s = _RETRY_S
@@ -324,7 +333,7 @@ class Rebalance:
             self._membership.beat_soon()
         self._on_ids(asked, ids)
         self._tell_namesake(topic, asked, ids)
-        counted = self._count(topic, ids)
+        counted = self._count(topic, await self._with_missing(route, asked, ids))
         own_id = self._membership.client_id
         share = compute_share(queues, counted, own_id, self._allocate, by_place=self._by_place)
         return TopicBalance(topic, at_ms, share, asked, ids, tuple(counted))
@@ -341,12 +350,32 @@ class Rebalance:
                 first_error = first_error or error
         raise first_error or RmqctlError(f"No broker of {route.topic} has an address.")
 
+    async def _with_missing(self, route: TopicRoute, asked: str, ids: Sequence[str]) -> Sequence[str]:
+        """Return the ids, with protection also those missing that other brokers still list.
+
+        A broker that has restarted lists only members that have sent it a heartbeat. The others would have to wait for
+        the whole time again, and meanwhile their queues would have two owners.
+        """
+        presence = self._presences.get(route.topic)
+        if not self._settings.protect_s or presence is None:
+            return ids
+        found = list(ids)
+        others = [broker for broker in route.brokers if broker.addresses and broker.broker_name != asked]
+        for broker in others[: _BROKERS_ASKED - 1]:
+            missing = presence.client_ids.difference(found)
+            if not missing:
+                break
+            with suppress(RmqctlError):
+                found += missing.intersection(await self._membership.fetch_ids(broker))
+        return found
+
     def _count(self, topic: str, ids: Collection[str]) -> list[str]:
         """Return the clients that share, sorted. Without protection all do, even twice if listed twice."""
         if not self._settings.protect_s or not ids:
             return sort_client_ids(ids)
         now_ms = self._now_ms()
-        presence = look(self._presences.get(topic), ids, now_ms, own_id=self._membership.client_id)
+        joined_ms = since_notified_ms(self._notified_ms, now_ms, round(self._settings.rebalance_min_s * 1000))
+        presence = look(self._presences.get(topic), ids, now_ms, own_id=self._membership.client_id, joined_ms=joined_ms)
         self._presences[topic] = presence
         return counted_clients(presence, now_ms, self._protect_ms())
 

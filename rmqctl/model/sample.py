@@ -69,7 +69,7 @@ class GroupSample(Struct, frozen=True):
 
     Offsets are read before members are asked, so a member's report is never older than the stored offset. `client_ids`
     are all members that a broker sees; `silent_ids` are the members that did not report what they hold. `clients` has
-    more about members, by client id.
+    more about members, by client id. `members_at_ms` is when members were read, None if that was at `at_ms`.
     """
 
     at_ms: int
@@ -81,3 +81,4 @@ class GroupSample(Struct, frozen=True):
     silent_ids: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     clients: Mapping[str, ClientSample] = {}
+    members_at_ms: int | None = None

@@ -47,14 +47,16 @@ class InFlight(Struct, frozen=True):
 
 
 class GroupActivity(Struct, frozen=True):
-    """What the last requests for one group returned. `members` is None before the first ones, `asked_s` is their time.
+    """What the last requests for one group returned. `members` is None before the first ones.
 
-    `in_flight` is by topic, None when unknown. `dead_letters` is the number of messages that ever reached the
-    dead-letter topic, None when a broker did not report it. `anchors` are the store times of unread messages.
+    `asked_s` is when they ended, `members_s` when members were asked. `in_flight` is by topic, None when unknown.
+    `dead_letters` is the number of messages that ever reached the dead-letter topic, None when a broker did not report
+    it. `anchors` are the store times of unread messages.
     """
 
     asked_s: float = float("-inf")
     members: MembersSample | None = None
+    members_s: float = float("-inf")
     in_flight: Mapping[str, InFlight] | None = None
     dead_letters: int | None = None
     dead_letters_s: float = float("-inf")
@@ -87,6 +89,7 @@ class ActivityReader:
         """
         clock = self._client.clock
         sampler = GroupSampler(self._client, group, known.brokers, self._pace, self._find_proxies)
+        members_s = clock.monotonic_s()
         members = await sampler.sample_members(with_queues=with_queues)
         is_popped = members.is_popping or any(map(pops, members.running.values()))
         is_pulled = not (is_popped or members.is_broadcasting)
@@ -97,7 +100,7 @@ class ActivityReader:
         dead_letters, dead_letters_s = before.dead_letters, before.dead_letters_s
         if dead_letters_s <= clock.monotonic_s() - _DEAD_LETTERS_S:
             dead_letters, dead_letters_s = await self._count_dead_letters(group, known), clock.monotonic_s()
-        return GroupActivity(clock.monotonic_s(), members, in_flight, dead_letters, dead_letters_s, anchors)
+        return GroupActivity(clock.monotonic_s(), members, members_s, in_flight, dead_letters, dead_letters_s, anchors)
 
     async def _find_proxies(self, client: Client, brokers: Iterable[BrokerData]) -> tuple[Proxies, list[Failure]]:
         """Return the result of find_proxies(), which is used for _PROXIES_S."""

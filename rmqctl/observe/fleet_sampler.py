@@ -120,8 +120,9 @@ class FleetSampler:
             nonlocal began_count
             for key in keys:
                 look_began_s = clock.monotonic_s()
-                # One that takes as long as the last one must end in time, or it would delay the next round.
-                if look_began_s + (self._look_s if began_count else 0.0) >= began_s + for_s:
+                # One that takes as long as the last one must end in time, or it would delay the next round. One is
+                # read in any case: if rounds are always late, members would never be.
+                if began_count and look_began_s + self._look_s >= began_s + for_s:
                     return
                 began_count += 1
                 self._activities[key] = await self._activity_reader.read(
@@ -291,7 +292,7 @@ class FleetSampler:
         queues: Mapping[MessageQueue, QueueSample],
         failed: Mapping[str, RmqctlError],
     ) -> GroupSample:
-        members = self._fresh_members(key)
+        members, asked_ms_ago = self._fresh_members(key), (at_s - self._activity_of(key).members_s) * 1000
         lost = {mq.broker_name for mq in queues} & failed.keys()
         failures = [Failure(name, "offsets", failed[name]) for name in sorted(lost)]
         return GroupSample(
@@ -304,6 +305,7 @@ class FleetSampler:
             silent_ids=() if members is None else members.silent_ids,
             failures=(*failures, *(() if members is None else members.failures)),
             clients={} if members is None else members.clients,
+            members_at_ms=None if members is None else at_ms - round(asked_ms_ago),
         )
 
     def _read_queues(

@@ -4,7 +4,7 @@ Each line is one sample (wrapped here):
 
     {"apiVersion": "rmqctl/v1", "kind": "Sample", "cluster": "DefaultCluster", "group": "pay",
      "atMs": 1795345920123, "atIso": "2026-11-22T10:52:00.123Z", "monotonicS": 12.5, "state": "ONLINE",
-     "clientIds": ["10.0.0.7@1"], "silentIds": [],
+     "clientIds": ["10.0.0.7@1"], "silentIds": [], "membersAtMs": 1795345918456,
      "clients": [{"clientId": "10.0.0.7@1", "language": "JAVA", "version": 473, "isOrderly": false,
                   "consumeRtMs": 1.5}],
      "queues": [{"topic": "orders", "brokerName": "broker-a", "queueId": 0, "consumerOffset": 20, "maxOffset": 100,
@@ -17,8 +17,9 @@ Each line is one sample (wrapped here):
 
 A null is unknown; `reasons` of its queue gives the reason by key. `minOffset`, `lastTimestamp` and `isNoneStored` are
 null or missing when the recorder did not ask. `isPopped`, `owners` and `reasons` may be missing when they are false or
-empty. `clients`, whose `version` is MQVersion's ordinal, is missing in older recordings. A `consumerOffset` of 0 with
-`isNoneStored` null is the broker's answer, which can also mean "none stored".
+empty. `membersAtMs` is when members were read, null or missing if that was at `atMs`. `clients`, whose `version` is
+MQVersion's ordinal, is missing in older recordings. A `consumerOffset` of 0 with `isNoneStored` null is the broker's
+answer, which can also mean "none stored".
 Readers ignore unknown keys: a version may add keys, but never removes them. Credentials are never written.
 """
 
@@ -121,6 +122,7 @@ class _Line(Struct, frozen=True, rename="camel"):
     kind: Literal["Sample"]
     cluster: str | None = None
     silent_ids: tuple[str, ...] = ()
+    members_at_ms: _Time | None = None
     errors: tuple[_Error, ...] = ()
     clients: tuple[_Client, ...] = ()
 
@@ -139,6 +141,7 @@ def write_sample(
         "state": sample.state.value,
         "clientIds": list(sample.client_ids),
         "silentIds": list(sample.silent_ids),
+        "membersAtMs": sample.members_at_ms,
         "clients": [
             {
                 "clientId": client_id,
@@ -272,6 +275,7 @@ def _recorded(read: _Line) -> RecordedSample:
         queues=queues,
         silent_ids=read.silent_ids,
         failures=tuple(Failure(each.broker_name, each.what, _error(each)) for each in read.errors),
+        members_at_ms=read.members_at_ms,
         clients={
             each.client_id: ClientSample(each.language, each.version, each.is_orderly, each.consume_rt_ms)
             for each in read.clients

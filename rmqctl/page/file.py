@@ -13,7 +13,9 @@ def require_file(option: str, file: str) -> None:
     """Raise UsageError for a file that can be neither created nor replaced."""
     try:
         path = Path(file).resolve()
-        if path.exists() and not path.is_file():
+        if file == "-":
+            reason = "it is written to a file only"
+        elif path.exists() and not path.is_file():
             reason = "it is a folder" if path.is_dir() else "it is not a regular file"
         elif not path.parent.is_dir():
             reason = f"folder {path.parent} does not exist"

@@ -146,9 +146,10 @@ def total_status(statuses: Iterable[TopicConsumeStatus]) -> TopicConsumeStatus |
 def consume_rt_ms(info: RunningInfo) -> float | None:
     """Return the average time of a client's listener in the last minute, None if it consumed nothing."""
     total = total_status(info.statuses.values())
-    if total is None or not total.consume_ok_tps + total.consume_failed_tps or not isfinite(total.consume_rt_ms):
+    if total is None or not total.consume_ok_tps + total.consume_failed_tps:
         return None
-    return total.consume_rt_ms
+    # A client whose clock went back reports a negative time.
+    return total.consume_rt_ms if isfinite(total.consume_rt_ms) and total.consume_rt_ms >= 0 else None
 
 
 def _mean(values: list[float], weights: list[float]) -> float:

@@ -20,10 +20,18 @@ class Presence(Struct, frozen=True):
     since_ms: Mapping[str, int] = {}
 
 
-def look(before: Presence | None, client_ids: Collection[str], now_ms: int, *, own_id: str | None = None) -> Presence:
+def look(
+    before: Presence | None,
+    client_ids: Collection[str],
+    now_ms: int,
+    *,
+    own_id: str | None = None,
+    joined_ms: int | None = None,
+) -> Presence:
     """Return the presence after a look. A client that was missing once starts its time from zero.
 
-    At the first look (`before` None) the other clients count as present before, and `own_id` as just joined.
+    At the first look (`before` None) the other clients count as present before, and `own_id` as just joined. At later
+    ones, new clients have joined at `joined_ms`, or now: see since_notified_ms().
     """
     ids = frozenset(client_ids)
     if before is None:
@@ -31,7 +39,17 @@ def look(before: Presence | None, client_ids: Collection[str], now_ms: int, *, o
     if ids is before.client_ids or ids == before.client_ids:
         return before
     since_ms = {client_id: at_ms for client_id, at_ms in before.since_ms.items() if client_id in ids}
-    return Presence(ids, since_ms | dict.fromkeys(ids - before.client_ids, now_ms))
+    return Presence(ids, since_ms | dict.fromkeys(ids - before.client_ids, now_ms if joined_ms is None else joined_ms))
+
+
+def since_notified_ms(notified_ms: int | None, now_ms: int, pause_ms: int) -> int | None:
+    """Return when clients joined that a look at `now_ms` finds, after a broker's first notification since the last one.
+
+    A member pauses for `pause_ms` between two looks. If it counted the time of others from its look, they would start
+    to count earlier by themselves, and queues would have two owners meanwhile. A look that comes still later has other
+    reasons, and the notification may be about another client.
+    """
+    return None if notified_ms is None else max(notified_ms, now_ms - pause_ms)
 
 
 def waiting_clients(presence: Presence, now_ms: int, protection_ms: int) -> frozenset[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rmqctl.cli.watch.session import lateness
 from rmqctl.model.group import GroupState
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, QueueSample
@@ -78,6 +79,11 @@ def test_each_round_shows_what_the_list_of_groups_shows(watch: Any, capsys: Capt
     shipping = next(item for item in reversed(items) if item["group"] == "shipping")
     assert shipping["timeLagMs"] >= listed["shipping"]["timeLagMs"] - 60_000
     assert {queue["rule"] for queue in shipping["queues"]} == {"TOO_FEW_SAMPLES"}
+
+
+def test_a_round_that_takes_longer_than_it_should_is_late() -> None:
+    assert lateness(2_900, 2, 10) is None
+    assert "began 4500ms after the one before, not 2s (--every): at most 10" in (lateness(4_480, 2.0, 10.0) or "")
 
 
 def test_only_changes_are_shown_and_filtered(watch: Any) -> None:

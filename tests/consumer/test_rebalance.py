@@ -547,6 +547,43 @@ async def test_with_protection_a_newcomer_moves_nothing_until_it_has_stayed_and_
         assert bench.holder.ids() == [0, 1, 2, 3]
 
 
+async def test_with_protection_clients_count_from_the_notification_even_just_after_another_one() -> None:
+    group = ScriptedGroup()
+    group.set_ids(OWN_ID)
+    settings = ConsumerSettings(group="G", protect_s=65.0)
+    async with ready(group, settings=settings) as bench, bench.running():
+        await group.clock.advance(5)
+        for ids in ((OWN_ID, "c2"), (OWN_ID, "c2", "c3")):
+            group.set_ids(*ids)
+            bench.rebalance.wake()
+            await group.clock.advance(0.4)
+        await group.clock.advance(63.9)
+        counts = []
+        for _ in range(4):
+            await group.clock.advance(0.2)
+            counts.append(len(bench.holder.ids()))
+        assert counts == [8, 4, 4, 3]
+
+
+async def test_with_protection_a_client_is_missing_only_if_no_other_broker_lists_it() -> None:
+    group = ScriptedGroup(2)
+    group.set_ids(OWN_ID, "c2")
+    settings = ConsumerSettings(group="G", protect_s=30.0)
+    async with ready(group, settings=settings) as bench, bench.running():
+        await group.clock.advance(35)
+        half = bench.holder.ids()
+        # A broker that has restarted; the client asks it first.
+        group.brokers[0].ids = [OWN_ID]
+        bench.rebalance.wake()
+        await group.clock.advance(2)
+        assert bench.holder.ids() == half
+        assert bench.rebalance.outcomes["T"].counted_ids == (OWN_ID, "c2")
+        group.brokers[1].ids = [OWN_ID]
+        bench.rebalance.wake()
+        await group.clock.advance(2)
+        assert bench.rebalance.outcomes["T"].counted_ids == (OWN_ID,)
+
+
 async def test_with_protection_a_client_that_flaps_never_counts() -> None:
     group = ScriptedGroup()
     group.set_ids(OWN_ID)

@@ -71,6 +71,29 @@ def _pay(**kinds: Any) -> tuple[BrokerState, BrokerState]:
 _SAME = ("min_offset", "max_offset", "consumer_offset", "lag", "lost", "client_ids")
 
 
+def test_members_are_read_even_if_every_round_is_late() -> None:
+    cluster = Cluster(*_pay())
+
+    async def main() -> list[FleetRound]:
+        async with cluster.client(open_ended=True) as client:
+            sampler = FleetSampler(client, ["pay"], every_s=1.0, rate_per_s=0.5)
+
+            async def read() -> list[FleetRound]:
+                rounds = []
+                for _ in range(3):
+                    rounds.append(await sampler.sample())
+                    await sampler.look_closer(-1.0)
+                return rounds
+
+            return await passing(cluster.clock, read(), limit_s=3600)
+
+    for found in run(main()):
+        sample = found.samples[PAY].sample
+        assert sample.client_ids == ("one",)
+        assert sample.members_at_ms is not None
+        assert sample.members_at_ms < sample.at_ms
+
+
 @pytest.mark.parametrize("version", [V5_4_0, V4_9_7])
 def test_rows_are_those_of_a_fleet(version: int) -> None:
     cluster = cluster_of_every_kind(version)

@@ -27,6 +27,7 @@ SAMPLE = GroupSample(
         A1: QueueSample(A1, None, None, reasons={"maxOffset": Unknown.BROKER_UNREACHABLE}),
     },
     silent_ids=("10.0.0.8@1",),
+    members_at_ms=1_795_345_918_456,
     failures=(Failure("broker-b", "members", UnreachableError("b:10911", "refused")),),
     clients={"10.0.0.7@1": ClientSample("JAVA", 473, False, 1.5), "10.0.0.8@1": ClientSample("GO", 317)},
 )
@@ -42,6 +43,7 @@ LINE: dict[str, Any] = {
     "state": "ONLINE",
     "clientIds": ["10.0.0.7@1", "10.0.0.8@1"],
     "silentIds": ["10.0.0.8@1"],
+    "membersAtMs": 1_795_345_918_456,
     "clients": [
         {"clientId": "10.0.0.7@1", "language": "JAVA", "version": 473, "isOrderly": False, "consumeRtMs": 1.5},
         {"clientId": "10.0.0.8@1", "language": "GO", "version": 317, "isOrderly": None, "consumeRtMs": None},
@@ -164,7 +166,7 @@ def test_what_is_written_is_read_again(
 
 def test_keys_that_are_newer_are_left_out_and_missing_ones_that_may_are_unknown() -> None:
     queue = {key: LINE["queues"][0][key] for key in ("topic", "brokerName", "queueId", "consumerOffset", "maxOffset")}
-    needed = {key: LINE[key] for key in LINE if key not in ("cluster", "silentIds", "errors", "atIso")}
+    needed = {key: LINE[key] for key in LINE if key not in ("cluster", "silentIds", "membersAtMs", "errors", "atIso")}
     line = {**needed, "queues": [{**queue, "colour": "red"}], "mood": {"good": True}}
     (read,) = _read(line)
     assert read.cluster is None

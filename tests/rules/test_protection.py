@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms, waiting_clients
+from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms, since_notified_ms, waiting_clients
 
 MINUTE_MS = 60_000
 
@@ -21,6 +21,14 @@ def test_who_stays_keeps_its_time_and_who_was_missing_begins_anew() -> None:
     back = look(gone, ["c1", "c2"], 2000)
     assert back == _presence("c1", c2=2000)
     assert look(back, ["c1", "c2"], 9000) == back
+
+
+def test_new_clients_have_joined_when_a_broker_said_so_if_that_was_within_the_pause_before() -> None:
+    assert since_notified_ms(None, 5000, 1000) is None
+    assert since_notified_ms(4300, 5000, 1000) == 4300
+    assert since_notified_ms(3000, 5000, 1000) == 4000
+    before = look(None, ["c1"], 0)
+    assert look(before, ["c1", "c2"], 5000, joined_ms=4300) == _presence("c1", c2=4300)
 
 
 def test_a_client_counts_once_it_has_been_there_for_long_enough() -> None:

@@ -18,7 +18,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.observe.fleet_sampler import FIRST_LOOK_S, FleetSampler
 from rmqctl.rules.health import Health, HealthSettings
-from rmqctl.text.durations import short_duration
+from rmqctl.text.durations import exact_duration, short_duration
 from rmqctl.text.times import iso_time
 from rmqctl.text.wildcards import is_pattern, matching
 from rmqctl.watch.health import HealthWindow, worst_first
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # With more groups, those that are OK at first are only counted.
 _FEW_GROUPS = 20
 _DELIVER_S = 30.0
+# A round is late after this many times --every.
+_LATE_ROUND = 1.5
 
 
 class WatchSettings(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,8 @@ class Session:
         self._exporter: Exporter | None = None
         self._outbox: Outbox | None = None
         self._failed: dict[tuple[str | None, str], Failure] = {}
+        self._round_ms: int | None = None
+        self._is_late = False
         self.is_complete = True
 
     def open(
@@ -175,6 +179,7 @@ class Session:
 
     def _show(self, found: WatchRound, *, is_first: bool) -> None:
         self._note_failures(found)
+        self._note_lateness(found.at_ms)
         shown = found.groups if self._settings.shows_each_round else found.changes
         if not self._settings.shows_each_round and len(found.groups) > _FEW_GROUPS:
             shown = [group for group in shown if group.health is not Health.OK or group.key in found.befores]
@@ -200,6 +205,15 @@ class Session:
                 self._note(f"{at} {broker_name or 'The rest'}: read again.")
         self._failed = now
 
+    def _note_lateness(self, at_ms: int) -> None:
+        """Report once that rounds take longer than they should: what is shorter than a round is not seen."""
+        before_ms, self._round_ms = self._round_ms, at_ms
+        if before_ms is not None and not self._is_late:
+            words = lateness(at_ms - before_ms, self._settings.every_s, self._settings.rate_per_s)
+            self._is_late = words is not None
+            if words is not None:
+                self._note(words)
+
     def _note(self, words: str) -> None:
         if self._with_notes:
             note_to_stderr(printable(words))
@@ -207,6 +221,15 @@ class Session:
 
 def _report(words: str) -> None:
     to_stderr(printable(f"rmqctl: {words}"))
+
+
+def lateness(pause_ms: int, every_s: float, rate_per_s: float) -> str | None:
+    """Return a sentence on a round that began this long after the one before, None if it was in time."""
+    if pause_ms < _LATE_ROUND * every_s * 1000:
+        return None
+    every, pause = (exact_duration(round(each_ms / 100) * 100) for each_ms in (every_s * 1000, pause_ms))
+    limit = f"at most {rate_per_s:g} requests per second are sent to each broker (--rate)"
+    return f"A round began {pause} after the one before, not {every} (--every): {limit}."
 
 
 async def missing_groups(client: Client, wanted: Sequence[str], found: WatchRound) -> list[str]:

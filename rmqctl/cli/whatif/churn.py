@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.arguments import Topics
+from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Listing
 from rmqctl.errors import UsageError
@@ -191,7 +192,7 @@ def command(
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.cli.output.text import note_to_stderr, printable
     from rmqctl.page.file import require_file
-    from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, churn_group
+    from rmqctl.whatif.churn.group import COMMIT_EVERY_MS, churn_group, unprotected_ids
     from rmqctl.whatif.churn.runs import simulate_runs
     from rmqctl.whatif.churn.story import scenario_story, trace_story
     from rmqctl.whatif.churn.sweep import choose, tried_times_ms
@@ -208,7 +209,7 @@ def command(
         time_ms,
         times_ms,
     )
-    from .churn_sweep import read_sweep, sweep_item
+    from .churn_sweep import read_sweep, sweep_item, sweep_words
     from .churn_timeline import Drawing, churn_below, timeline_item
     from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped
 
@@ -224,6 +225,9 @@ def command(
         scenario = read_scenario(given, down, departure, new_ids=not same_ids)
     invocation = Invocation(ctx, needs_cluster=group is not None and not trace)
     choose_columns(COLUMNS, invocation.display)
+    has_rows_only = invocation.display.format not in (*TABLE_FORMATS, "json", "yaml")
+    if timeline and has_rows_only:
+        raise UsageError("--timeline needs a table, json or yaml.")
     if html is not None:
         require_file("--html", html)
     protections_ms = [0, *(times_ms("--protect", protect) or [_PROTECT_MS])]
@@ -238,12 +242,16 @@ def command(
     skew_ms, refuses_older = time_ms("--skew", skew), read_version_rule(version_rule)
     if runs < 1 or given_for_ms == 0 or commit_ms == 0:
         raise UsageError("--runs, --for and --commit-every must be greater than 0.")
+    if skew_ms and not refuses_older:
+        raise UsageError("--skew is for --version-rule refuse-older only.")
     if strategy is not None:
         require_known([strategy], {})
     failures: Sequence[Any] = ()
     recorded = None
     if trace:
         recorded = read_trace_files(trace, [] if group is None else [group], topic or (), departure)
+        if given_for_ms is not None:
+            recorded = recorded.until(given_for_ms)
         request = TrialRequest(GroupSnapshot(recorded.queues, recorded.client_ids), recorded.strategy)
     elif group is not None:
         sample_s = 0 if messages_per_s is not None else sample_time_s(sample)
@@ -269,7 +277,7 @@ def command(
         skew_ms=skew_ms or 0,
     )
     if recorded is not None:
-        story = trace_story(recorded, given_for_ms)
+        story = trace_story(recorded)
     else:
         story = scenario_story(scenario, simulated, given_for_ms, max(protections_ms))
     _require_fast(simulated, story, run_count=runs * len(protections_ms))
@@ -291,7 +299,11 @@ def command(
         drawn_ms = dict.fromkeys(protections_ms) if timeline or html else ()
         drawings = [Drawing(simulated, story, protection_ms, seed) for protection_ms in drawn_ms]
     size = f"{counted(len(simulated.client_ids), 'client')} and {counted(len(simulated.queues), 'queue')}"
-    notes = list(_notes(request.snapshot, simulated, name, is_own=strategy is None))
+    notes = list(
+        _notes(request.snapshot, simulated, name, is_own=strategy is None, has_rate=messages_per_s is not None)
+    )
+    unprotected = unprotected_ids(simulated)
+    notes += [story.concern] if story.concern else []
     if recorded is not None:
         notes += recorded.concerns(with_versions=version is None)
     live = request.snapshot.live
@@ -307,12 +319,17 @@ def command(
             "scenario": story.kind,
             "forMs": story.for_ms,
             "seed": seed,
+            "unprotectedClientCount": len(unprotected),
             "trace": None if recorded is None else trace_item(recorded),
             "sweep": None if choice is None else sweep_item(choice),
             "timelines": [timeline_item(drawing) for drawing in drawings] if timeline else None,
         },
         headings=[f"{size}: {story.words}, {counted(runs, 'run')}."],
         notes=notes,
+        warnings=[
+            *([_protection_warning(unprotected, len(simulated.timings))] if unprotected else ()),
+            *([sweep_words(choice)] if choice is not None and has_rows_only else ()),
+        ],
         below=lambda: churn_below(choice, drawings if timeline else (), invocation.display),
     )
     code = render(listing, invocation.display)
@@ -336,12 +353,13 @@ def _require_fast(group: "ChurnGroup", story: "Story", *, run_count: int) -> Non
     from rmqctl.whatif.churn.group import broker_names
 
     client_count, change_count = len(group.client_ids), story.change_count
+    # All clients that join are allocated for each that joins.
     # Each broker notifies the clients of a change; those that wait between rebalances answer several at once.
     notified_count = len(broker_names(group))
     if group.timing.rebalance_min_ms:
         notified_count = min(notified_count, _NOTIFIED_AT_ONCE)
     rebalances = client_count * (change_count * notified_count + story.for_ms / group.timing.rebalance_ms)
-    allocated = change_count * (len(group.queues) + client_count)
+    allocated = change_count * (len(group.queues) + story.client_count)
     took_s = run_count * (rebalances / _REBALANCES_PER_S + allocated / _ALLOCATED_PER_S)
     if took_s > _MOST_S:
         sentence = f"The simulation of {counted(client_count, 'client')} and {counted(change_count, 'change')}"
@@ -351,7 +369,17 @@ def _require_fast(group: "ChurnGroup", story: "Story", *, run_count: int) -> Non
         )
 
 
-def _notes(snapshot: "GroupSnapshot", group: "ChurnGroup", strategy: str, *, is_own: bool) -> "Iterator[str]":
+def _protection_warning(unprotected: "Sequence[str]", client_count: int) -> str:
+    clients = f"{len(unprotected)} of {counted(client_count, 'client')}"
+    return (
+        f"warning: protection is simulated for all clients, but {clients} cannot have it: it is rmqctl's. "
+        "Clients with it and clients without it disagree about who counts."
+    )
+
+
+def _notes(
+    snapshot: "GroupSnapshot", group: "ChurnGroup", strategy: str, *, is_own: bool, has_rate: bool
+) -> "Iterator[str]":
     """Say what is assumed for unknown values, and what is not simulated."""
     live = snapshot.live
     if live is not None and is_own and len(live.strategies) != 1:
@@ -362,5 +390,5 @@ def _notes(snapshot: "GroupSnapshot", group: "ChurnGroup", strategy: str, *, is_
         yield f"Clients that share an id are simulated as one: {', '.join(doubled[:3])}."
     if not group.rates:
         yield "DUPLICATES is unknown: the arriving messages per second are not known (--rate)."
-    elif not any(group.rates.values()):
+    elif not has_rate and not any(group.rates.values()):
         yield "No messages arrived while they were counted: DUPLICATES is 0 at this rate. Use --rate for another one."

@@ -37,11 +37,7 @@ def read_scenario(
             count, period_ms = whole_number(text), 0
     else:
         count, period_ms = 0, milliseconds_option(option, period)
-    client_id, slash, broker_name = place.rpartition("/") if kind is ScenarioKind.PARTITION else (place, "", "")
-    if kind is ScenarioKind.PARTITION and not slash:
-        client_id, broker_name = place, ""
-    if kind is ScenarioKind.BROKER_FLAP:
-        client_id, broker_name = "", place
+    client_id, broker_name = ("", place) if kind is ScenarioKind.BROKER_FLAP else (place, "")
     scenario = ChurnScenario(
         kind=kind,
         period_ms=period_ms,

@@ -68,9 +68,8 @@ def cost_items(choice: SweepChoice) -> list[Item]:
 def sweep_words(choice: SweepChoice) -> str:
     """Return a sentence that says which time is chosen, and why."""
     between = f"from {exact_duration(choice.least_ms)} to {exact_duration(choice.most_ms)}"
-    what = _MEASURES[choice.measure]
     if choice.protection_ms is None:
-        return f"No protection time {between} has clearly fewer {what} than runs without protection."
+        return f"No protection time {between} has clearly fewer duplicates or queue moves than runs without protection."
     time = exact_duration(choice.protection_ms)
-    gains = f"almost all {what}, and almost all time without an owner, that protection can avoid"
+    gains = f"almost all {_MEASURES[choice.measure]}, and almost all time without an owner, that protection can avoid"
     return f"{time} is the shortest protection time {between} that avoids {gains}."

@@ -90,7 +90,8 @@ def timeline_rows(timeline: Timeline, most_clients: int) -> list[TimelineRow]:
     """Return the rows, of clients only the busiest."""
     present = [False] * len(timeline.shared)
     rows = [
-        TimelineRow(RowKind.CLIENT, row.client_id, row.queues, row.is_cut) for row in timeline.busiest(most_clients)
+        TimelineRow(RowKind.CLIENT, " ".join(row.client_id.splitlines()), row.queues, row.is_cut)
+        for row in timeline.busiest(most_clients)
     ]
     for name, parts in timeline.is_down.items():
         rows.append(TimelineRow(RowKind.BROKER, name, [0 if is_down else None for is_down in parts], parts))

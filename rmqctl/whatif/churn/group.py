@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 
@@ -79,7 +80,7 @@ def churn_group(
         queues=snapshot.queues,
         client_ids=tuple(sort_client_ids(set(snapshot.client_ids))),
         allocate=allocate,
-        timing=timing or JAVA_5_2,
+        timing=timing or _common_timing(clients),
         timings=_timings(clients) if timing is None else {},
         rates=rates,
         consume_ms=consume_ms,
@@ -95,6 +96,11 @@ def churn_group(
 def broker_names(group: ChurnGroup) -> tuple[str, ...]:
     """Return the brokers of a group's queues, sorted."""
     return tuple(sorted({mq.broker_name for mq in group.queues}))
+
+
+def unprotected_ids(group: ChurnGroup) -> list[str]:
+    """Return the clients that are known to have no protection mode: it is rmqctl's."""
+    return sort_client_ids(name for name, timing in group.timings.items() if timing is not RMQCTL)
 
 
 def client_timing(client: ClientSample) -> ClientTiming:
@@ -116,13 +122,20 @@ def _live_clients(live: LiveGroup) -> dict[str, ClientSample]:
     return clients
 
 
+def _common_timing(clients: Mapping[str, ClientSample]) -> ClientTiming:
+    """Return the timing of most clients, for those whose version is unknown or that are new."""
+    counts = Counter(map(client_timing, clients.values()))
+    return counts.most_common(1)[0][0] if counts else JAVA_5_2
+
+
 def _timings(clients: Mapping[str, ClientSample]) -> dict[str, ClientTiming]:
     return {client_id: client_timing(client) for client_id, client in clients.items()}
 
 
 def _consume_ms(clients: Mapping[str, ClientSample]) -> float:
     """Return the average time of the listener that clients report."""
-    times = [client.consume_rt_ms for client in clients.values() if client.consume_rt_ms is not None]
+    reported = (client.consume_rt_ms for client in clients.values())
+    times = [time_ms for time_ms in reported if time_ms is not None and time_ms >= 0]
     return fmean(times) if times else CONSUME_MS
 
 

@@ -122,7 +122,8 @@ class SimulatedMember:
     `held` are its queues. `cut` are the brokers that it cannot reach. `views` are, by topic, its route and the clients
     that a broker listed at the last rebalance, and those of them that counted. `version_ms` is that of its
     subscriptions, by its own clock, which is `skew_ms` ahead. `unheard_ms` is the time in which brokers have an older
-    one, unless another member sends a newer one.
+    one, unless another member sends a newer one. `notified_ms` is when a broker first reported a change of members
+    after the last rebalance.
     """
 
     __slots__ = (
@@ -134,6 +135,7 @@ class SimulatedMember:
         "is_alive",
         "last_rebalance_ms",
         "next_rebalance_ms",
+        "notified_ms",
         "origin",
         "presences",
         "route",
@@ -165,6 +167,7 @@ class SimulatedMember:
         self.held: dict[MessageQueue, Holding] = {}
         self.last_rebalance_ms = started_ms
         self.next_rebalance_ms: float | None = None
+        self.notified_ms: float | None = None
         self.presences: dict[str, Presence] = {}
         self.views: dict[str, tuple[SimulatedRoute, ClientList, ClientList]] = {}
 

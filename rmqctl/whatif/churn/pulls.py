@@ -68,7 +68,7 @@ class Pulls:
                 again_ms.append(timing.lock_retry_ms)
                 continue
             queue = self._ledger.queues[mq]
-            self.move_count += queue.last_owner != member.client_id
+            self.move_count += queue.last_owner not in ("", member.client_id)
             queue.last_owner = member.client_id
             holding.start = self._ledger.read_committed(queue, now_ms)
         self._agenda.add(now_ms + pull_after_ms, partial(self._pull_all, member, taken))

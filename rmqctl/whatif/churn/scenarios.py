@@ -36,8 +36,8 @@ class ChurnScenario(Struct, frozen=True, kw_only=True):
     """One kind of change, with its times in ms.
 
     `period_ms`: a member or broker that flaps is away and back for this long each; rolling restarts a member this
-    often; a partition lasts this long. `client_id` flaps or is cut off, `broker_name` flaps or is the only one that the
-    client cannot reach. `count` members join, or leave if it is negative. Members that leave do so in the way of
+    often; a partition lasts this long. `client_id` flaps or is cut off, CLIENT/BROKER from one broker only;
+    `broker_name` flaps. `count` members join, or leave if it is negative. Members that leave do so in the way of
     `departure`; with `new_ids` they rejoin under another id.
     """
 
@@ -63,6 +63,10 @@ class ChurnScenario(Struct, frozen=True, kw_only=True):
             return for_ms // self.period_ms
         return {ScenarioKind.SCALE: abs(self.count), ScenarioKind.PARTITION: 2}.get(self.kind, 2 * len(client_ids))
 
+    def first_change_ms(self) -> int:
+        """Return when the first change is."""
+        return _ONCE_AT_MS if self.kind in (ScenarioKind.SCALE, ScenarioKind.PARTITION) else self.period_ms
+
     def last_change_ms(self, client_ids: Sequence[str]) -> int | None:
         """Return when the last change is, None if changes do not end."""
         if self.kind in _ENDLESS:
@@ -82,7 +86,8 @@ class ChurnScenario(Struct, frozen=True, kw_only=True):
         if self.kind is ScenarioKind.BROKER_FLAP:
             return f"{self._broker(broker_names)} stops and starts every {period}"
         if self.kind is ScenarioKind.PARTITION:
-            return f"{self._client(client_ids)} cannot reach {self.broker_name or 'any broker'} for {period}"
+            client_id, only = self._cut_off(client_ids, broker_names)
+            return f"{client_id} cannot reach {only or 'any broker'} for {period}"
         down = exact_duration(self.down_ms)
         return f"every {period} another client {_LEAVES[self.departure]}, and rejoins after {down}"
 
@@ -95,9 +100,9 @@ class ChurnScenario(Struct, frozen=True, kw_only=True):
             return self._scale(client_ids)
         if self.kind is ScenarioKind.BROKER_FLAP:
             return self._flap_broker(self._broker(broker_names), for_ms)
-        only = (self._broker(broker_names),) if self.broker_name else tuple(broker_names)
-        client_id = self._client(client_ids)
-        return iter((CutBegin(_ONCE_AT_MS, client_id, only), CutEnd(_ONCE_AT_MS + self.period_ms, client_id, only)))
+        client_id, only = self._cut_off(client_ids, broker_names)
+        cut = (only,) if only else tuple(broker_names)
+        return iter((CutBegin(_ONCE_AT_MS, client_id, cut), CutEnd(_ONCE_AT_MS + self.period_ms, client_id, cut)))
 
     def _flap(self, client_id: str, for_ms: float) -> Iterator[Change]:
         names = self._names(client_id)
@@ -138,6 +143,13 @@ class ChurnScenario(Struct, frozen=True, kw_only=True):
             yield f"{client_id}~{number}" if self.new_ids else client_id
             number += 1
 
+    def _cut_off(self, client_ids: Sequence[str], broker_names: Sequence[str]) -> tuple[str, str]:
+        """Return the client that is cut off, and the only broker that it cannot reach, empty for all."""
+        client_id, slash, broker_name = self.client_id.rpartition("/")
+        if self.client_id in client_ids or not slash:
+            return self._client(client_ids), ""
+        return _chosen("Client", client_id, client_ids), _chosen("Broker", broker_name, broker_names)
+
     def _client(self, client_ids: Sequence[str]) -> str:
         return _chosen("Client", self.client_id, client_ids)
 
@@ -170,7 +182,12 @@ def _chosen(kind: str, name: str, names: Sequence[str]) -> str:
 
 
 def require_possible(scenario: ChurnScenario) -> None:
-    """Raise UsageError for a scenario in which nothing happens."""
+    """Raise UsageError for a scenario in which nothing happens, or not what is given."""
+    is_leaving = scenario.kind in (ScenarioKind.FLAP, ScenarioKind.ROLLING)
+    if scenario.departure is not Departure.STOP and not is_leaving and scenario.count >= 0:
+        raise UsageError(f"--leave is for clients that leave, not for --{scenario.kind}.")
+    if not scenario.new_ids and not is_leaving:
+        raise UsageError(f"--same-ids is for clients that rejoin, not for --{scenario.kind}.")
     if scenario.kind is ScenarioKind.SCALE:
         if scenario.count == 0:
             raise UsageError("--scale 0 changes nothing.", hint="Use for example --scale +3 or --scale -2.")

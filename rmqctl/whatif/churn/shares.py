@@ -7,7 +7,7 @@ from math import inf
 
 from rmqctl.consumer.rules.rebalance import Share, compute_share
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.protection import counted_clients, look, next_change_ms, waiting_clients
+from rmqctl.rules.protection import counted_clients, look, next_change_ms, since_notified_ms, waiting_clients
 
 from .group import ChurnGroup
 from .parties import ClientList, ClientLists, SimulatedMember
@@ -32,11 +32,25 @@ class Shares:
             return listed
         return self._lists.get(client_id for client_id in listed.ids if self._origin(client_id) not in strangers)
 
+    def with_missing(self, member: SimulatedMember, topic: str, listed: ClientList) -> ClientList:
+        """Return the clients that a broker lists, with protection also those missing that other brokers still list."""
+        presence = member.presences.get(topic)
+        if not self._protection_ms or presence is None or presence.client_ids <= listed.as_set:
+            return listed
+        missing = presence.client_ids - listed.as_set
+        others = (broker.listed() for broker in member.route.places[topic] if member.reaches(broker))
+        found = {client_id for other in others if other is not listed for client_id in missing & other.as_set}
+        return self._lists.get((*listed.ids, *found)) if found else listed
+
     def counted(self, member: SimulatedMember, topic: str, listed: ClientList, now_ms: int) -> ClientList:
         """Return the clients that share a topic: all that the broker lists, with protection those that count."""
         if not self._protection_ms:
             return listed
-        presence = look(member.presences.get(topic), listed.as_set, now_ms, own_id=member.client_id)
+        notified_ms = None if member.notified_ms is None else int(member.notified_ms)
+        joined_ms = since_notified_ms(notified_ms, now_ms, int(member.timing.rebalance_min_ms))
+        presence = look(
+            member.presences.get(topic), listed.as_set, now_ms, own_id=member.client_id, joined_ms=joined_ms
+        )
         member.presences[topic] = presence
         waiting = waiting_clients(presence, now_ms, self._protection_ms)
         if not waiting:

@@ -242,10 +242,12 @@ class Simulation:
         """Have the members of a broker rebalance (DefaultConsumerIdsChangeListener)."""
         soonest_ms = self._agenda.now_ms + LEAST_DELAY_MS
         for member in broker.members:
-            allowed_ms = member.last_rebalance_ms + member.timing.rebalance_min_ms
-            if member.next_rebalance_ms is not None and member.next_rebalance_ms <= max(soonest_ms, allowed_ms):
+            if not member.is_alive or broker in member.cut:
                 continue
-            if member.is_alive and broker not in member.cut:
+            if member.notified_ms is None:
+                member.notified_ms = self._agenda.now_ms
+            allowed_ms = member.last_rebalance_ms + member.timing.rebalance_min_ms
+            if member.next_rebalance_ms is None or member.next_rebalance_ms > max(soonest_ms, allowed_ms):
                 self._rebalance_at(member, max(self._agenda.now_ms + self._delay_ms(), allowed_ms))
 
     def _stop_broker(self, broker: SimulatedBroker) -> None:
@@ -334,6 +336,7 @@ class Simulation:
             return
         member.next_rebalance_ms, member.last_rebalance_ms = None, at_ms
         has_changed = [self._balance(member, topic) for topic in self._by_topic]
+        member.notified_ms = None
         self._rebalance_count += any(has_changed)
         self._rebalance_at(member, min(at_ms + member.timing.rebalance_ms, self._shares.next_counted_ms(member)))
 
@@ -342,7 +345,7 @@ class Simulation:
         found = self._ask(member, topic)
         if found is None:
             return False
-        listed = self._shares.visible(topic, found)
+        listed = self._shares.visible(topic, self._shares.with_missing(member, topic, found))
         counted = self._shares.counted(member, topic, listed, int(self._agenda.now_ms))
         view = member.route, listed, counted
         if member.views.get(topic) == view:

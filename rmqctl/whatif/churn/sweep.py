@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
@@ -19,6 +20,8 @@ _MOST_HOURS = 24
 _ENOUGH = 0.98
 
 _AT_MS, _DOWN_MS, _AFTER_MS = 60_000, 10_000, 300_000
+# No two processes start at the same moment.
+_SPREAD_MS = 1000
 
 
 class Measure(StrEnum):
@@ -38,7 +41,7 @@ class SweepEvent(StrEnum):
     REPLACEMENT = "client-replaced"
     """A client is killed, and a new one starts 10 s later."""
     RESTART = "all-restart"
-    """All clients stop at once, and start 10 s later."""
+    """All clients stop at once, and start 10 s later, within a second."""
 
 
 _OTHER_EVENTS = (SweepEvent.DEATH, SweepEvent.REPLACEMENT, SweepEvent.RESTART)
@@ -87,6 +90,7 @@ def choose(
 def chosen_time_ms(outcomes: Sequence[ChurnOutcome]) -> tuple[Measure, int | None]:
     """Return by what a time is chosen, and the shortest one that gains most of what the best one gains.
 
+    That is by duplicates if protection clearly avoids some, else by queue moves.
     The first outcome is the one without protection. The time is None if no average is below what every run without
     protection has: the difference may be chance. Of times that gain enough, those are preferred that also gain most of
     what can be gained of the time without an owner: a client that leaves just after it counts makes no duplicates yet.
@@ -94,6 +98,9 @@ def chosen_time_ms(outcomes: Sequence[ChurnOutcome]) -> tuple[Measure, int | Non
     known = outcomes[0].duplicate_count
     measure = Measure.DUPLICATES if known is not None and known.most > 0 else Measure.MOVES
     gainful = _gainful(outcomes[0], outcomes[1:], lambda outcome: _measured(measure, outcome))
+    if not gainful and measure is Measure.DUPLICATES:
+        measure = Measure.MOVES
+        gainful = _gainful(outcomes[0], outcomes[1:], lambda outcome: outcome.move_count)
     if not gainful:
         return measure, None
     owned = _gainful(outcomes[0], gainful, lambda outcome: outcome.unowned_ms)
@@ -140,9 +147,8 @@ def _changes_of(event: SweepEvent, client_ids: Sequence[str]) -> Callable[[int],
             return [MemberEnd(_AT_MS, client_id, Departure.VANISH)]
         ended = client_ids if event is SweepEvent.RESTART else (client_id,)
         departure = Departure.STOP if event is SweepEvent.RESTART else Departure.KILL
-        return [
-            *(MemberEnd(_AT_MS, each, departure) for each in ended),
-            *(MemberStart(_AT_MS + _DOWN_MS, f"{each}~1", origin=each) for each in ended),
-        ]
+        draw = random.Random(seed).uniform  # noqa: S311 - a simulation must be repeatable
+        starts = [MemberStart(_AT_MS + _DOWN_MS + draw(0, _SPREAD_MS), f"{each}~1", origin=each) for each in ended]
+        return [*(MemberEnd(_AT_MS, each, departure) for each in ended), *sorted(starts, key=lambda start: start.at_ms)]
 
     return changes

@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import dropwhile, pairwise
+from statistics import median
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.errors import UsageError
+from rmqctl.errors import NotRegisteredError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
+from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import ClientSample, GroupSample
 from rmqctl.rules.allocate import Assignment, find_strategy, sort_client_ids, sort_queues
+from rmqctl.text.durations import short_duration
 from rmqctl.text.words import counted
 from rmqctl.whatif.group_snapshot import GroupSnapshot, share_all
 
-from .changes import Change, Departure, MemberEnd, MemberStart
+from .changes import BrokerStart, BrokerStop, Change, CutBegin, CutEnd, Departure, MemberEnd, MemberStart
 
 # A member that vanishes is listed for about two minutes more, and silent meanwhile; others may be slow to answer.
 _LEAST_SILENT_MS = 60_000
+# One that answers again is treated as slow if it was silent for less than this.
+_LEAST_FROZEN_MS = 10_000
+# A pause between two samples is a gap if it is this long, and this many times the usual one.
+_LEAST_GAP_MS, _GAP_INTERVALS = 30_000, 5
+# Errors of a broker that does not run; one that is frozen or cut off does not answer in time.
+_DOWN_NAMES = (UnreachableError.name, NotRegisteredError.name)
 # So many samples are compared with strategies.
 _COMPARED_SAMPLES = 20
 # Strategies that need neither options nor the previous owners.
@@ -40,13 +50,36 @@ class ChurnStep(Struct, frozen=True):
     departure: Departure | None = None
 
 
+class ClientSilence(Struct, frozen=True):
+    """A member that did not answer for a while, and then answered again: it was frozen, or cut off from all brokers.
+
+    That began after `after_ms`, until `begin_ms`, and ended after `end_ms`, until `until_ms`.
+    """
+
+    after_ms: int
+    begin_ms: int
+    end_ms: int
+    until_ms: int
+    client_id: str
+
+
+class BrokerStep(Struct, frozen=True):
+    """A broker that stopped, or started if `is_up`: after `after_ms`, until `until_ms`."""
+
+    after_ms: int
+    until_ms: int
+    broker_name: str
+    is_up: bool
+
+
 class ChurnTrace(Struct, frozen=True):
     """What a recording shows of a group; times are ms since its first sample.
 
     `client_ids` are the members at the beginning. `rates` are the arriving messages per second, without queues whose
-    rate is unknown. `move_count` counts queues that had another owner than in the sample before, at least: what happens
-    between two samples is not seen. `clients` are those whose version is known. `partial_count` is the number of
-    samples that do not have all members. `strategy` is the one that fits most samples: `fit_count` of `owned_count`
+    rate is unknown. `moves_ms` are the times at which a queue had another owner than in the sample before, once per
+    queue: what happens between two samples is not seen. `clients` are those whose version is known. `partial_count` is
+    the number of samples that do not have all members. `interval_ms` is the usual time between two samples, `gap_ms`
+    the longest one. `strategy` is the one that fits most samples: `fit_count` of `owned_count`
     compared ones, which have one owner for each queue.
     """
 
@@ -54,12 +87,16 @@ class ChurnTrace(Struct, frozen=True):
     for_ms: int
     sample_count: int
     partial_count: int
+    interval_ms: int
+    gap_ms: int
     queues: tuple[MessageQueue, ...]
     client_ids: tuple[str, ...]
     steps: tuple[ChurnStep, ...]
+    silences: tuple[ClientSilence, ...]
+    broker_steps: tuple[BrokerStep, ...]
     rates: Mapping[MessageQueue, float]
     clients: Mapping[str, ClientSample]
-    move_count: int
+    moves_ms: tuple[int, ...]
     strategy: str
     fit_count: int
     owned_count: int
@@ -68,6 +105,24 @@ class ChurnTrace(Struct, frozen=True):
     def start_count(self) -> int:
         """How many members started."""
         return sum(step.departure is None for step in self.steps)
+
+    @property
+    def broker_stop_count(self) -> int:
+        """How many times a broker stopped."""
+        return sum(not step.is_up for step in self.broker_steps)
+
+    def until(self, for_ms: int) -> ChurnTrace:
+        """Return what it shows of the time until `for_ms`."""
+        if for_ms >= self.for_ms:
+            return self
+        return replace(
+            self,
+            for_ms=for_ms,
+            steps=tuple(step for step in self.steps if step.after_ms < for_ms),
+            silences=tuple(silence for silence in self.silences if silence.after_ms < for_ms),
+            broker_steps=tuple(step for step in self.broker_steps if step.after_ms < for_ms),
+            moves_ms=tuple(at_ms for at_ms in self.moves_ms if at_ms <= for_ms),
+        )
 
     def changes(self, seed: int) -> list[Change]:
         """Return the changes, each at a random time between the samples that show it."""
@@ -79,22 +134,42 @@ class ChurnTrace(Struct, frozen=True):
                 changes.append(MemberStart(at_ms, step.client_id))
             else:
                 changes.append(MemberEnd(at_ms, step.client_id, step.departure))
+        brokers = tuple(sorted({mq.broker_name for mq in self.queues}))
+        for silence in self.silences:
+            begin_ms, end_ms = draw(silence.after_ms, silence.begin_ms), draw(silence.end_ms, silence.until_ms)
+            changes.append(CutBegin(begin_ms, silence.client_id, brokers))
+            changes.append(CutEnd(end_ms, silence.client_id, brokers))
+        for broker in self.broker_steps:
+            at_ms = draw(broker.after_ms, broker.until_ms)
+            changes.append((BrokerStart if broker.is_up else BrokerStop)(at_ms, broker.broker_name))
         return sorted(changes, key=lambda change: change.at_ms)
 
     def words(self) -> str:
         """Return a clause that says what the recording shows."""
         ends = counted(len(self.steps) - self.start_count, "end")
-        clients = f"{counted(self.start_count, 'start')} and {ends} of clients"
-        return f"{clients} as recorded, with at least {counted(self.move_count, 'queue move')}"
+        changes = f"{counted(self.start_count, 'start')} and {ends} of clients"
+        if self.silences:
+            changes = (
+                f"{counted(self.start_count, 'start')}, {ends} and {counted(len(self.silences), 'silence')} of clients"
+            )
+        if self.broker_stop_count:
+            changes += f", {counted(self.broker_stop_count, 'stop')} of brokers,"
+        interval = f"{self.interval_ms / 1000:.1f}".removesuffix(".0")
+        return f"{changes} as recorded every {interval}s, with at least {counted(len(self.moves_ms), 'queue move')}"
 
     def concerns(self, *, with_versions: bool) -> Iterator[str]:
         """Yield what the recording does not show; of versions only `with_versions`."""
         if self.partial_count:
             samples = counted(self.sample_count, "sample")
             yield f"{self.partial_count} of {samples} do not have all members: some starts and ends may be missing."
+        if self.gap_ms >= max(_LEAST_GAP_MS, _GAP_INTERVALS * self.interval_ms):
+            gap = short_duration(self.gap_ms)
+            yield f"The recording has a gap of {gap}: what changed in it is simulated at any time of it."
         unknown = {*self.client_ids, *(step.client_id for step in self.steps)} - self.clients.keys()
         if unknown and with_versions:
-            yield f"The version of {counted(len(unknown), 'client')} is unknown: 5.2 is simulated (--client-version)."
+            simulated = "that of most others" if self.clients else "5.2"
+            clients = counted(len(unknown), "client")
+            yield f"The version of {clients} is unknown: {simulated} is simulated (--client-version)."
         if self.rates and len(self.rates) < len(self.queues):
             queues = counted(len(self.queues) - len(self.rates), "queue")
             yield f"The rate of {queues} is unknown: DUPLICATES is without their messages (--rate)."
@@ -109,9 +184,17 @@ def read_trace(samples: Iterable[GroupSample], *, topics: Sequence[str] = (), de
     """Return what samples of one group show; members end like `departure`, those that were silent before vanish.
 
     `topics` selects topics; by default those that had an owner, all if no owner is known. Raises UsageError for too few
-    samples, and for a group that pops.
+    samples, for a clock that went back, and for a group that pops.
     """
-    ordered = sorted(samples, key=lambda sample: sample.at_ms)
+    given = list(samples)
+    for before, after in pairwise(given):
+        if after.at_ms < before.at_ms and after.monotonic_s > before.monotonic_s:
+            back = short_duration(before.at_ms - after.at_ms)
+            raise UsageError(
+                f"The clock of the recording went back by {back} between two samples.",
+                hint="Give only the samples before or after it; several files in the order of their times.",
+            )
+    ordered = sorted(given, key=lambda sample: sample.at_ms)
     # Who is there at the beginning must be known.
     seen = [*dropwhile(lambda sample: not _shows_all_members(sample), ordered)]
     if len(seen) < 2 or seen[-1].at_ms == seen[0].at_ms:
@@ -120,17 +203,23 @@ def read_trace(samples: Iterable[GroupSample], *, topics: Sequence[str] = (), de
     if not queues:
         raise UsageError("The recording has no queues of the group.", hint="Check --topic.")
     strategy, fit_count, owned_count = _fitting(seen, queues)
+    steps = list(_steps(seen, departure))
+    pauses_ms = [after.at_ms - before.at_ms for before, after in pairwise(seen)]
     return ChurnTrace(
         group=seen[0].group,
         for_ms=seen[-1].at_ms - seen[0].at_ms,
         sample_count=len(seen),
+        interval_ms=round(median(pauses_ms)),
+        gap_ms=max(pauses_ms),
         partial_count=len(seen) - sum(map(_shows_all_members, seen)),
         queues=queues,
         client_ids=tuple(sort_client_ids(seen[0].client_ids)),
-        steps=tuple(_steps(seen, departure)),
+        steps=tuple(step for step in steps if isinstance(step, ChurnStep)),
+        silences=tuple(step for step in steps if isinstance(step, ClientSilence)),
+        broker_steps=tuple(_broker_steps(seen, {mq.broker_name for mq in queues})),
         rates=_rates(seen, queues),
         clients=_clients(seen),
-        move_count=_count_moves(seen, queues),
+        moves_ms=tuple(_moves_ms(seen, queues)),
         strategy=strategy,
         fit_count=fit_count,
         owned_count=owned_count,
@@ -142,23 +231,31 @@ def _shows_all_members(sample: GroupSample) -> bool:
     return sample.state is not GroupState.UNKNOWN and not any(each.what == "members" for each in sample.failures)
 
 
+def _members_ms(sample: GroupSample, begin_ms: int) -> int:
+    """Return when the members of a sample were read, since the first sample."""
+    at_ms = sample.at_ms if sample.members_at_ms is None else sample.members_at_ms
+    return max(0, at_ms - begin_ms)
+
+
 def _consumed_queues(samples: Sequence[GroupSample], topics: Sequence[str]) -> tuple[MessageQueue, ...]:
     found = {mq: queue for sample in samples for mq, queue in sample.queues.items()}
     if any(queue.is_popped for queue in found.values()):
         raise UsageError("The group of the recording pops: its brokers allocate the queues.")
+    if any(Unknown.BROADCASTING in queue.reasons.values() for queue in found.values()):
+        raise UsageError("The group of the recording is broadcasting: every member reads all queues.")
     owned = {mq.topic for sample in samples for mq, queue in sample.queues.items() if queue.owners}
     wanted = set(topics) or owned or {mq.topic for mq in found}
     return tuple(sort_queues(mq for mq in found if mq.topic in wanted))
 
 
-def _steps(samples: Sequence[GroupSample], departure: Departure) -> Iterator[ChurnStep]:
+def _steps(samples: Sequence[GroupSample], departure: Departure) -> Iterator[ChurnStep | ClientSilence]:
     begin_ms = samples[0].at_ms
     # When each present member was seen last, and since when it has been silent.
     present_ms = dict.fromkeys(samples[0].client_ids, 0)
     silent_ms: dict[str, tuple[int, int]] = {}
     complete_ms = 0
     for sample in samples[1:]:
-        at_ms = sample.at_ms - begin_ms
+        at_ms = _members_ms(sample, begin_ms)
         for client_id in sort_client_ids(set(sample.client_ids) - present_ms.keys()):
             # Before, it was absent for certain only in a sample that has all members.
             yield ChurnStep(complete_ms, at_ms, client_id)
@@ -173,10 +270,28 @@ def _steps(samples: Sequence[GroupSample], departure: Departure) -> Iterator[Chu
             complete_ms = at_ms
         for client_id in sample.client_ids:
             if client_id not in sample.silent_ids:
-                silent_ms.pop(client_id, None)
+                after_ms, silence_ms = silent_ms.pop(client_id, (0, at_ms))
+                if present_ms.get(client_id, 0) - silence_ms >= _LEAST_FROZEN_MS:
+                    yield ClientSilence(after_ms, silence_ms, present_ms[client_id], at_ms, client_id)
             elif client_id not in silent_ms and client_id in present_ms:
                 silent_ms[client_id] = present_ms[client_id], at_ms
             present_ms[client_id] = at_ms
+
+
+def _broker_steps(samples: Sequence[GroupSample], broker_names: AbstractSet[str]) -> Iterator[BrokerStep]:
+    begin_ms = samples[0].at_ms
+    down: AbstractSet[str] = frozenset()
+    for before, sample in pairwise(samples):
+        after_ms, until_ms = before.at_ms - begin_ms, sample.at_ms - begin_ms
+        failed = {
+            failure.broker_name or ""
+            for failure in sample.failures
+            if failure.what == "offsets" and failure.error.name in _DOWN_NAMES
+        }
+        now = failed & broker_names
+        yield from (BrokerStep(after_ms, until_ms, name, is_up=False) for name in sorted(now - down))
+        yield from (BrokerStep(after_ms, until_ms, name, is_up=True) for name in sorted(down - now))
+        down = now
 
 
 def _rates(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> dict[MessageQueue, float]:
@@ -215,12 +330,13 @@ def _owner(sample: GroupSample, mq: MessageQueue) -> str | None:
     return owners[0] if len(owners) == 1 else None
 
 
-def _count_moves(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> int:
-    count = 0
+def _moves_ms(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> Iterator[int]:
+    begin_ms = samples[0].at_ms
     for mq in queues:
-        owners = [owner for sample in samples if (owner := _owner(sample, mq)) is not None]
-        count += sum(before != after for before, after in pairwise(owners))
-    return count
+        owned = [(sample, owner) for sample in samples if (owner := _owner(sample, mq)) is not None]
+        for (_, before), (sample, after) in pairwise(owned):
+            if before != after:
+                yield _members_ms(sample, begin_ms)
 
 
 def _fitting(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> tuple[str, int, int]:
@@ -230,7 +346,7 @@ def _fitting(samples: Sequence[GroupSample], queues: Sequence[MessageQueue]) -> 
     """
     quiet = [after for before, after in pairwise(samples) if before.client_ids == after.client_ids]
     owned = []
-    for sample in quiet or samples:
+    for sample in filter(lambda sample: sample.client_ids, quiet or samples):
         owners = {mq: owner for mq in queues if (owner := _owner(sample, mq)) is not None}
         if len(owners) == len(queues):
             # With protection, clients that do not count yet have no queues.

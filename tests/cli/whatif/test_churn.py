@@ -9,7 +9,7 @@ import pytest
 
 from rmqctl.model.group import GroupState
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import write_sample
 from tests.cli.calls import call
 from tests.page.reader import PageReader
@@ -82,9 +82,11 @@ def test_a_time_is_chosen_from_a_range(capsys: Captured) -> None:
     table = call(capsys, *words, "-q", "--columns", "protectMs,moveCount").out
     assert "\n15s is the shortest protection time from 5s to 30s" in table
     assert table.count("all clients restart at once") == 2
-    assert "shortest" not in call(capsys, *words, "-o", "csv").out
+    rows = call(capsys, *words, "-o", "csv")
+    assert "shortest" not in rows.out
+    assert "15s is the shortest protection time" in rows.err
     none = call(capsys, "whatif", "churn", *_SIZE, "--scale", "+1", "--sweep", "protect=1s..2s").out
-    assert "No protection time from 1s to 2s has clearly fewer queue moves" in none
+    assert "No protection time from 1s to 2s has clearly fewer duplicates or queue moves" in none
     assert "IF" not in none
 
 
@@ -136,6 +138,7 @@ def _recording(path: Path, *groups: str) -> str:
             GroupSample(
                 at_s * 1000, at_s, group, GroupState.ONLINE, client_ids,
                 {mq: QueueSample(mq, 0, at_s * 10, (OwnerSample(client_ids[-1], 0, 0, 0),))},
+                clients={"a": ClientSample("JAVA", 473), "b": ClientSample("PYTHON", 473)},
             )
         )
         for group in groups
@@ -153,10 +156,14 @@ def test_a_recording_is_simulated(capsys: Captured, tmp_path: Path) -> None:
     assert (document["group"], document["scenario"], document["forMs"]) == ("pay", "trace", 60_000)
     assert [item["changeCount"] for item in document["items"]] == [2, 2]
     assert document["items"][0]["messageCount"] == pytest.approx(600, abs=1)
-    counts = {"sampleCount": 3, "partialSampleCount": 0, "startCount": 1, "endCount": 1, "moveCount": 2}
+    # Protection is not what the Java client can have.
+    assert document["unprotectedClientCount"] == 1
+    assert "1 of 2 clients cannot have it" in result.err
+    counts = {"sampleCount": 3, "partialSampleCount": 0, "intervalMs": 30_000, "longestGapMs": 40_000}
+    counts |= {"startCount": 1, "endCount": 1, "silenceCount": 0, "brokerStopCount": 0, "moveCount": 2}
     assert document["trace"] == {**counts, "unknownRateCount": 0, "strategyFitCount": 3, "strategySampleCount": 3}
     short = call(capsys, "whatif", "churn", "pay", "--trace", file, "--for", "30s", "--runs", "1")
-    assert "1 start and 1 end of clients as recorded, with at least 2 queue moves, for 30s" in short.err
+    assert "1 start and 1 end of clients as recorded every 30s, with at least 1 queue move, for 30s" in short.err
 
     several = _recording(tmp_path / "two.jsonl", "pay", "ship")
     for words, says in (
@@ -188,6 +195,13 @@ def test_a_recording_is_simulated(capsys: Captured, tmp_path: Path) -> None:
         ((*_SIZE, "--client-version", "6"), 2, "--client-version 6: use one of 4.9, 5.0, 5.2, rmqctl"),
         ((*_SIZE, "--version-rule", "newest"), 2, "--version-rule newest: use rocketmq or refuse-older"),
         ((*_SIZE, "--sample", "1s"), 2, "--sample needs a running group"),
+        ((*_SIZE, "--skew", "1s"), 2, "--skew is for --version-rule refuse-older only"),
+        ((*_SIZE, "--flap", "1h", "--for", "10m"), 2, "--flap: nothing happens within 10m"),
+        ((*_SIZE, "--partition", "1m", "--same-ids"), 2, "--same-ids is for clients that rejoin"),
+        ((*_SIZE, "--scale", "+1", "--leave", "kill"), 2, "--leave is for clients that leave"),
+        ((*_SIZE, "--scale", "+100000"), 2, "would take about"),
+        ((*_SIZE, "--timeline", "-o", "csv"), 2, "--timeline needs a table, json or yaml"),
+        ((*_SIZE, "--html", "-"), 2, "it is written to a file only"),
         ((*_SIZE, "--runs", "0"), 2, "--runs, --for and --commit-every must be"),
         ((*_SIZE, "--flap", "1ms", "--for", "1d"), 2, "would take about"),
         ((*_SIZE, "--down", "soon"), 2, "--down: invalid duration 'soon'"),

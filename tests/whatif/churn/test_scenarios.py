@@ -45,10 +45,13 @@ def test_a_broker_flaps() -> None:
     assert scenario.changes(IDS, BROKERS, 25_000) == [BrokerStop(10_000, "a"), BrokerStart(20_000, "a")]
 
 
-@pytest.mark.parametrize(("broker_name", "cut"), [("", ("a", "b")), ("b", ("b",))])
-def test_a_partition_cuts_a_member_off_once(broker_name: str, cut: tuple[str, ...]) -> None:
-    scenario = ChurnScenario(kind=ScenarioKind.PARTITION, period_ms=60_000, client_id="c2", broker_name=broker_name)
-    assert scenario.changes(IDS, BROKERS, 1) == [CutBegin(10_000, "c2", cut), CutEnd(70_000, "c2", cut)]
+@pytest.mark.parametrize(
+    ("client_id", "name", "cut"),
+    [("c2", "c2", ("a", "b")), ("c2/b", "c2", ("b",)), ("/b", "c1", ("b",)), ("d/a", "d/a", ("a", "b"))],
+)
+def test_a_partition_cuts_a_member_off_once(client_id: str, name: str, cut: tuple[str, ...]) -> None:
+    scenario = ChurnScenario(kind=ScenarioKind.PARTITION, period_ms=60_000, client_id=client_id)
+    assert scenario.changes((*IDS, "d/a"), BROKERS, 1) == [CutBegin(10_000, name, cut), CutEnd(70_000, name, cut)]
     assert scenario.last_change_ms(IDS) == 70_000
 
 
@@ -67,7 +70,7 @@ def test_what_cannot_happen_is_refused() -> None:
     for scenario in (
         ChurnScenario(kind=ScenarioKind.FLAP, period_ms=1000, client_id="c9"),
         ChurnScenario(kind=ScenarioKind.BROKER_FLAP, period_ms=1000, broker_name="c"),
-        ChurnScenario(kind=ScenarioKind.PARTITION, period_ms=1000, broker_name="c"),
+        ChurnScenario(kind=ScenarioKind.PARTITION, period_ms=1000, client_id="c1/c"),
     ):
         with pytest.raises(NotFoundError):
             scenario.changes(IDS, BROKERS, 60_000)

@@ -129,12 +129,35 @@ def test_a_client_that_flaps_moves_queues_once_with_protection_and_each_time_wit
     assert protected.waited_ms > without.waited_ms
 
 
+def test_a_broker_that_restarts_moves_queues_without_protection_only() -> None:
+    changes = [BrokerStop(MINUTE_MS, "broker-2"), BrokerStart(MINUTE_MS + 10, "broker-2")]
+    group = replace(GROUP, timing=RMQCTL)
+    for seed in range(5):
+        assert _run(changes, group, protect_ms=15_000, seed=seed).shared_ms == 0
+    assert max(_run(changes, group, seed=seed).shared_ms for seed in range(5)) > 5000
+
+
+def test_the_first_owners_of_queues_take_them_from_no_client() -> None:
+    run = _run([MemberStart(10_000, "client-1")], replace(GROUP, client_ids=()))
+    assert (run.move_count, run.most_queues) == (0, 8)
+
+
 def test_a_member_that_joins_with_protection_gets_its_queues_when_it_counts() -> None:
     joins = MemberStart(10_000, "client-4")
     without, protected = _run([joins]), _run([joins], protect_ms=MINUTE_MS)
     assert without.waited_ms == pytest.approx(1500, abs=100)
     assert protected.waited_ms == pytest.approx(MINUTE_MS + 500, abs=1100)
     assert without.move_count == protected.move_count
+
+
+@pytest.mark.parametrize("gap_ms", [0, 100, 400, 900, 5000])
+def test_members_that_start_to_count_soon_after_each_other_never_share_a_queue(gap_ms: int) -> None:
+    group = replace(GROUP, timing=RMQCTL)
+    changes: list[Change] = [MemberEnd(MINUTE_MS, client_id) for client_id in GROUP.client_ids]
+    starts = [MemberStart(70_000 + at * gap_ms, f"{name}~1", name) for at, name in enumerate(GROUP.client_ids)]
+    for seed in range(20):
+        run = _run([*changes, *starts], group, protect_ms=15_000, for_ms=2 * MINUTE_MS, seed=seed)
+        assert (run.shared_ms, run.most_queues) == (0, 3 if gap_ms == 0 else 8)
 
 
 def test_all_members_that_restart_within_the_protection_time_leave_their_queues_to_the_last_ones() -> None:

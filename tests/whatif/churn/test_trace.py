@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.errors import DeadlineError, NotRegisteredError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
+from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
-from rmqctl.whatif.churn.changes import Departure, MemberEnd, MemberStart
-from rmqctl.whatif.churn.trace import ChurnStep, ChurnTrace, read_trace
+from rmqctl.whatif.churn.changes import BrokerStart, BrokerStop, CutBegin, CutEnd, Departure, MemberEnd, MemberStart
+from rmqctl.whatif.churn.trace import BrokerStep, ChurnStep, ChurnTrace, ClientSilence, read_trace
 
 QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(4)]
 OLD = MessageQueue("left", "broker-a", 0)
@@ -85,13 +86,75 @@ def test_a_client_that_was_silent_for_long_before_brokers_dropped_it_vanished() 
     assert back.steps == (ChurnStep(135_000, 150_000, "b", Departure.STOP),)
 
 
+def test_a_client_that_was_silent_and_answers_again_is_cut_off_meanwhile() -> None:
+    silent = [_sample(at_s, "a", "b", silent=("b",)) for at_s in (10, 15, 20)]
+    trace = _read(_sample(0, "a", "b"), *silent, _sample(25, "a", "b"))
+    assert (trace.steps, trace.silences) == ((), (ClientSilence(0, 10_000, 20_000, 25_000, "b"),))
+    begin, end = trace.changes(1)
+    assert isinstance(begin, CutBegin)
+    assert isinstance(end, CutEnd)
+    assert 0 <= begin.at_ms <= 10_000 < 20_000 <= end.at_ms <= 25_000
+    assert (begin.client_id, begin.broker_names) == ("b", ("broker-a",))
+    assert "0 starts, 0 ends and 1 silence of clients" in trace.words()
+    slow = _read(_sample(0, "a", "b"), *silent[1:], _sample(25, "a", "b"))
+    assert slow.silences == ()
+
+
+def test_a_broker_that_does_not_run_stops_and_starts() -> None:
+    def failed(error: RmqctlError, broker_name: str = "broker-a") -> tuple[Failure, ...]:
+        return (Failure(broker_name, "offsets", error),)
+
+    gone = [_sample(at_s, "a", failures=failed(NotRegisteredError("broker-a", "gone", 0))) for at_s in (10, 20)]
+    trace = _read(_sample(0, "a", owners="aaaa"), *gone, _sample(30, "a"))
+    assert trace.broker_steps == (
+        BrokerStep(0, 10_000, "broker-a", is_up=False), BrokerStep(20_000, 30_000, "broker-a", is_up=True)
+    )  # fmt: skip
+    assert [type(change) for change in trace.changes(1)] == [BrokerStop, BrokerStart]
+    assert "1 stop of brokers" in trace.words()
+    for error, broker_name in (
+        (DeadlineError("broker-a", 3.0), "broker-a"),
+        (NotRegisteredError("other", "gone", 0), "other"),
+    ):
+        other = [_sample(at_s, "a", failures=failed(error, broker_name)) for at_s in (10, 20)]
+        assert _read(_sample(0, "a", owners="aaaa"), *other, _sample(30, "a")).broker_steps == ()
+
+
+def test_members_are_those_of_the_time_at_which_they_were_read() -> None:
+    # The recorder was stopped between reading the members and the round.
+    late = replace(_sample(60, "a", owners="aaaa"), members_at_ms=21_000)
+    trace = _read(_sample(0, "a", "b", owners="aabb"), _sample(20, "a", "b", owners="aabb"), late)
+    assert trace.steps == (ChurnStep(20_000, 21_000, "b", Departure.STOP),)
+    assert trace.moves_ms == (21_000, 21_000)
+    short = trace.until(20_000)
+    assert (short.for_ms, short.steps, short.moves_ms) == (20_000, (), ())
+
+
+def test_recordings_that_cannot_be_simulated_are_refused() -> None:
+    back = replace(_sample(5, "a"), monotonic_s=60.0)
+    with pytest.raises(UsageError, match="went back by 10s"):
+        _read(_sample(0, "a"), _sample(15, "a"), back)
+    broadcasting = _sample(15, "a")
+    queues = {
+        mq: replace(queue, reasons={"consumerOffset": Unknown.BROADCASTING})
+        for mq, queue in broadcasting.queues.items()
+    }
+    with pytest.raises(UsageError, match="is broadcasting"):
+        _read(_sample(0, "a"), replace(broadcasting, queues=queues))
+
+
+def test_a_gap_is_named_and_samples_without_members_show_no_strategy() -> None:
+    trace = _read(_sample(0, "a", owners="aaaa"), _sample(15), _sample(30, owners="aaaa"), _sample(3630, "a"))
+    assert (trace.interval_ms, trace.gap_ms, trace.owned_count) == (15_000, 3_600_000, 0)
+    assert any("a gap of 1h00m" in concern for concern in trace.concerns(with_versions=False))
+
+
 def test_queues_rates_moves_and_the_strategy_are_those_of_the_recording() -> None:
     trace = _read(
         _sample(0, "a", "b", owners="abab"), _sample(15, "a", owners="aaaa"), _sample(30, "a", "b", owners="abab")
     )
     assert trace.queues == tuple(QUEUES)
     assert trace.rates == pytest.approx(dict.fromkeys(QUEUES, 10.0))
-    assert (trace.strategy, trace.fit_count, trace.owned_count, trace.move_count) == ("circle", 3, 3, 4)
+    assert (trace.strategy, trace.fit_count, trace.owned_count, len(trace.moves_ms)) == ("circle", 3, 3, 4)
     assert list(trace.concerns(with_versions=False)) == []
     half = _read(
         *(
