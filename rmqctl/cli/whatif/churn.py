@@ -353,12 +353,12 @@ def _require_fast(group: "ChurnGroup", story: "Story", *, run_count: int) -> Non
     from rmqctl.whatif.churn.group import broker_names
 
     client_count, change_count = len(group.client_ids), story.change_count
-    # All clients that join are allocated for each that joins.
     # Each broker notifies the clients of a change; those that wait between rebalances answer several at once.
     notified_count = len(broker_names(group))
     if group.timing.rebalance_min_ms:
         notified_count = min(notified_count, _NOTIFIED_AT_ONCE)
     rebalances = client_count * (change_count * notified_count + story.for_ms / group.timing.rebalance_ms)
+    # All clients that join are allocated for each that joins.
     allocated = change_count * (len(group.queues) + story.client_count)
     took_s = run_count * (rebalances / _REBALANCES_PER_S + allocated / _ALLOCATED_PER_S)
     if took_s > _MOST_S:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.cli.output.listing import Column, Item
 from rmqctl.text.durations import short_duration
+from rmqctl.whatif.churn.changes import BrokerStop, CutBegin, MemberEnd, MemberStart
 
 if TYPE_CHECKING:
     from rmqctl.whatif.churn.runs import ChurnOutcome, Range
@@ -37,10 +38,10 @@ def trace_item(recorded: ChurnTrace) -> Item:
         "partialSampleCount": recorded.partial_count,
         "intervalMs": recorded.interval_ms,
         "longestGapMs": recorded.gap_ms,
-        "startCount": recorded.start_count,
-        "endCount": len(recorded.steps) - recorded.start_count,
-        "silenceCount": len(recorded.silences),
-        "brokerStopCount": recorded.broker_stop_count,
+        "startCount": recorded.count(MemberStart),
+        "endCount": recorded.count(MemberEnd),
+        "silenceCount": recorded.count(CutBegin),
+        "brokerStopCount": recorded.count(BrokerStop),
         "moveCount": len(recorded.moves_ms),
         "unknownRateCount": len(recorded.queues) - len(recorded.rates),
         "strategyFitCount": recorded.fit_count,

@@ -20,9 +20,8 @@ class Pulls:
     """What members do with the queues that they hold.
 
     `heard_ms` is when brokers heard the last version of a subscription, which is the group's (ConsumerGroupInfo). It is
-    the same for all topics, since members mostly change them at once.
-    `move_count` counts the queues that a client took from another one, `waited_ms` is the time until their first pull
-    of those members that have pulled.
+    the same for all topics, since members mostly change them at once. `move_count` counts the queues that a client took
+    from another one, `waited_ms` is the time until their first pull of those members that have pulled.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ def trace_story(trace: ChurnTrace) -> Story:
         kind="trace",
         words=f"{trace.words()}, for {short_duration(trace.for_ms)}",
         for_ms=trace.for_ms,
-        change_count=len(trace.steps) + 2 * len(trace.silences) + len(trace.broker_steps),
+        change_count=len(trace.steps),
         client_count=len(trace.client_ids),
         changes_of=trace.changes,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 
 from msgspec import Struct
 
@@ -90,21 +91,17 @@ def choose(
 def chosen_time_ms(outcomes: Sequence[ChurnOutcome]) -> tuple[Measure, int | None]:
     """Return by what a time is chosen, and the shortest one that gains most of what the best one gains.
 
-    That is by duplicates if protection clearly avoids some, else by queue moves.
-    The first outcome is the one without protection. The time is None if no average is below what every run without
-    protection has: the difference may be chance. Of times that gain enough, those are preferred that also gain most of
-    what can be gained of the time without an owner: a client that leaves just after it counts makes no duplicates yet.
+    That is by duplicates if protection clearly avoids some, else by queue moves. The first outcome is the one without
+    protection. The time is None if no average is below what every run without protection has: the difference may be
+    chance. Of times that gain enough, those are preferred that also gain most of what can be gained of the time without
+    an owner: a client that leaves just after it counts makes no duplicates yet.
     """
-    known = outcomes[0].duplicate_count
-    measure = Measure.DUPLICATES if known is not None and known.most > 0 else Measure.MOVES
-    gainful = _gainful(outcomes[0], outcomes[1:], lambda outcome: _measured(measure, outcome))
-    if not gainful and measure is Measure.DUPLICATES:
-        measure = Measure.MOVES
-        gainful = _gainful(outcomes[0], outcomes[1:], lambda outcome: outcome.move_count)
-    if not gainful:
-        return measure, None
-    owned = _gainful(outcomes[0], gainful, lambda outcome: outcome.unowned_ms)
-    return measure, min(outcome.protection_ms for outcome in owned or gainful)
+    without, protected = outcomes[0], outcomes[1:]
+    for measure in Measure if without.duplicate_count is not None else (Measure.MOVES,):
+        if gainful := _gainful(without, protected, partial(_measured, measure)):
+            owned = _gainful(without, gainful, lambda outcome: outcome.unowned_ms)
+            return measure, min(outcome.protection_ms for outcome in owned or gainful)
+    return Measure.MOVES, None
 
 
 def _gainful(

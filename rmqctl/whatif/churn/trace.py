@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import dropwhile, pairwise
 from statistics import median
 
@@ -42,34 +41,10 @@ _COMPARED = ("averagely", "circle", "consistent-hash")
 
 
 class ChurnStep(Struct, frozen=True):
-    """A member that started, or ended if `departure` is given: after `after_ms`, until `until_ms`."""
+    """A change that happened after `after_ms`, until the time that it has itself."""
 
     after_ms: int
-    until_ms: int
-    client_id: str
-    departure: Departure | None = None
-
-
-class ClientSilence(Struct, frozen=True):
-    """A member that did not answer for a while, and then answered again: it was frozen, or cut off from all brokers.
-
-    That began after `after_ms`, until `begin_ms`, and ended after `end_ms`, until `until_ms`.
-    """
-
-    after_ms: int
-    begin_ms: int
-    end_ms: int
-    until_ms: int
-    client_id: str
-
-
-class BrokerStep(Struct, frozen=True):
-    """A broker that stopped, or started if `is_up`: after `after_ms`, until `until_ms`."""
-
-    after_ms: int
-    until_ms: int
-    broker_name: str
-    is_up: bool
+    change: Change
 
 
 class ChurnTrace(Struct, frozen=True):
@@ -79,8 +54,8 @@ class ChurnTrace(Struct, frozen=True):
     rate is unknown. `moves_ms` are the times at which a queue had another owner than in the sample before, once per
     queue: what happens between two samples is not seen. `clients` are those whose version is known. `partial_count` is
     the number of samples that do not have all members. `interval_ms` is the usual time between two samples, `gap_ms`
-    the longest one. `strategy` is the one that fits most samples: `fit_count` of `owned_count`
-    compared ones, which have one owner for each queue.
+    the longest one. `strategy` is the one that fits most samples: `fit_count` of `owned_count` compared ones, which
+    have one owner for each queue. A client that was frozen is cut off in `steps`, from all brokers.
     """
 
     group: str
@@ -92,8 +67,6 @@ class ChurnTrace(Struct, frozen=True):
     queues: tuple[MessageQueue, ...]
     client_ids: tuple[str, ...]
     steps: tuple[ChurnStep, ...]
-    silences: tuple[ClientSilence, ...]
-    broker_steps: tuple[BrokerStep, ...]
     rates: Mapping[MessageQueue, float]
     clients: Mapping[str, ClientSample]
     moves_ms: tuple[int, ...]
@@ -101,15 +74,9 @@ class ChurnTrace(Struct, frozen=True):
     fit_count: int
     owned_count: int
 
-    @property
-    def start_count(self) -> int:
-        """How many members started."""
-        return sum(step.departure is None for step in self.steps)
-
-    @property
-    def broker_stop_count(self) -> int:
-        """How many times a broker stopped."""
-        return sum(not step.is_up for step in self.broker_steps)
+    def count(self, kind: type[Change]) -> int:
+        """Return how many changes of a kind there are."""
+        return sum(isinstance(step.change, kind) for step in self.steps)
 
     def until(self, for_ms: int) -> ChurnTrace:
         """Return what it shows of the time until `for_ms`."""
@@ -119,41 +86,23 @@ class ChurnTrace(Struct, frozen=True):
             self,
             for_ms=for_ms,
             steps=tuple(step for step in self.steps if step.after_ms < for_ms),
-            silences=tuple(silence for silence in self.silences if silence.after_ms < for_ms),
-            broker_steps=tuple(step for step in self.broker_steps if step.after_ms < for_ms),
             moves_ms=tuple(at_ms for at_ms in self.moves_ms if at_ms <= for_ms),
         )
 
     def changes(self, seed: int) -> list[Change]:
         """Return the changes, each at a random time between the samples that show it."""
         draw = random.Random(seed).uniform  # noqa: S311 - a simulation must be repeatable
-        changes: list[Change] = []
-        for step in self.steps:
-            at_ms = draw(step.after_ms, step.until_ms)
-            if step.departure is None:
-                changes.append(MemberStart(at_ms, step.client_id))
-            else:
-                changes.append(MemberEnd(at_ms, step.client_id, step.departure))
-        brokers = tuple(sorted({mq.broker_name for mq in self.queues}))
-        for silence in self.silences:
-            begin_ms, end_ms = draw(silence.after_ms, silence.begin_ms), draw(silence.end_ms, silence.until_ms)
-            changes.append(CutBegin(begin_ms, silence.client_id, brokers))
-            changes.append(CutEnd(end_ms, silence.client_id, brokers))
-        for broker in self.broker_steps:
-            at_ms = draw(broker.after_ms, broker.until_ms)
-            changes.append((BrokerStart if broker.is_up else BrokerStop)(at_ms, broker.broker_name))
+        changes = [replace(step.change, at_ms=draw(step.after_ms, step.change.at_ms)) for step in self.steps]
         return sorted(changes, key=lambda change: change.at_ms)
 
     def words(self) -> str:
         """Return a clause that says what the recording shows."""
-        ends = counted(len(self.steps) - self.start_count, "end")
-        changes = f"{counted(self.start_count, 'start')} and {ends} of clients"
-        if self.silences:
-            changes = (
-                f"{counted(self.start_count, 'start')}, {ends} and {counted(len(self.silences), 'silence')} of clients"
-            )
-        if self.broker_stop_count:
-            changes += f", {counted(self.broker_stop_count, 'stop')} of brokers,"
+        starts, ends = counted(self.count(MemberStart), "start"), counted(self.count(MemberEnd), "end")
+        changes = f"{starts} and {ends} of clients"
+        if silence_count := self.count(CutBegin):
+            changes = f"{starts}, {ends} and {counted(silence_count, 'silence')} of clients"
+        if stop_count := self.count(BrokerStop):
+            changes += f", {counted(stop_count, 'stop')} of brokers,"
         interval = f"{self.interval_ms / 1000:.1f}".removesuffix(".0")
         return f"{changes} as recorded every {interval}s, with at least {counted(len(self.moves_ms), 'queue move')}"
 
@@ -165,7 +114,8 @@ class ChurnTrace(Struct, frozen=True):
         if self.gap_ms >= max(_LEAST_GAP_MS, _GAP_INTERVALS * self.interval_ms):
             gap = short_duration(self.gap_ms)
             yield f"The recording has a gap of {gap}: what changed in it is simulated at any time of it."
-        unknown = {*self.client_ids, *(step.client_id for step in self.steps)} - self.clients.keys()
+        started = {step.change.client_id for step in self.steps if isinstance(step.change, MemberStart)}
+        unknown = {*self.client_ids, *started} - self.clients.keys()
         if unknown and with_versions:
             simulated = "that of most others" if self.clients else "5.2"
             clients = counted(len(unknown), "client")
@@ -203,7 +153,7 @@ def read_trace(samples: Iterable[GroupSample], *, topics: Sequence[str] = (), de
     if not queues:
         raise UsageError("The recording has no queues of the group.", hint="Check --topic.")
     strategy, fit_count, owned_count = _fitting(seen, queues)
-    steps = list(_steps(seen, departure))
+    brokers = tuple(sorted({mq.broker_name for mq in queues}))
     pauses_ms = [after.at_ms - before.at_ms for before, after in pairwise(seen)]
     return ChurnTrace(
         group=seen[0].group,
@@ -214,9 +164,7 @@ def read_trace(samples: Iterable[GroupSample], *, topics: Sequence[str] = (), de
         partial_count=len(seen) - sum(map(_shows_all_members, seen)),
         queues=queues,
         client_ids=tuple(sort_client_ids(seen[0].client_ids)),
-        steps=tuple(step for step in steps if isinstance(step, ChurnStep)),
-        silences=tuple(step for step in steps if isinstance(step, ClientSilence)),
-        broker_steps=tuple(_broker_steps(seen, {mq.broker_name for mq in queues})),
+        steps=(*_member_steps(seen, departure, brokers), *_broker_steps(seen, brokers)),
         rates=_rates(seen, queues),
         clients=_clients(seen),
         moves_ms=tuple(_moves_ms(seen, queues)),
@@ -248,7 +196,9 @@ def _consumed_queues(samples: Sequence[GroupSample], topics: Sequence[str]) -> t
     return tuple(sort_queues(mq for mq in found if mq.topic in wanted))
 
 
-def _steps(samples: Sequence[GroupSample], departure: Departure) -> Iterator[ChurnStep | ClientSilence]:
+def _member_steps(
+    samples: Sequence[GroupSample], departure: Departure, brokers: tuple[str, ...]
+) -> Iterator[ChurnStep]:
     begin_ms = samples[0].at_ms
     # When each present member was seen last, and since when it has been silent.
     present_ms = dict.fromkeys(samples[0].client_ids, 0)
@@ -258,39 +208,41 @@ def _steps(samples: Sequence[GroupSample], departure: Departure) -> Iterator[Chu
         at_ms = _members_ms(sample, begin_ms)
         for client_id in sort_client_ids(set(sample.client_ids) - present_ms.keys()):
             # Before, it was absent for certain only in a sample that has all members.
-            yield ChurnStep(complete_ms, at_ms, client_id)
+            yield ChurnStep(complete_ms, MemberStart(at_ms, client_id))
         if _shows_all_members(sample):
             for client_id in sort_client_ids(present_ms.keys() - set(sample.client_ids)):
                 last_ms = present_ms.pop(client_id)
                 after_ms, until_ms = silent_ms.pop(client_id, (last_ms, at_ms))
                 if at_ms - until_ms >= _LEAST_SILENT_MS:
-                    yield ChurnStep(after_ms, until_ms, client_id, Departure.VANISH)
+                    yield ChurnStep(after_ms, MemberEnd(until_ms, client_id, Departure.VANISH))
                 else:
-                    yield ChurnStep(last_ms, at_ms, client_id, departure)
+                    yield ChurnStep(last_ms, MemberEnd(at_ms, client_id, departure))
             complete_ms = at_ms
         for client_id in sample.client_ids:
             if client_id not in sample.silent_ids:
                 after_ms, silence_ms = silent_ms.pop(client_id, (0, at_ms))
-                if present_ms.get(client_id, 0) - silence_ms >= _LEAST_FROZEN_MS:
-                    yield ClientSilence(after_ms, silence_ms, present_ms[client_id], at_ms, client_id)
+                last_ms = present_ms.get(client_id, 0)
+                if last_ms - silence_ms >= _LEAST_FROZEN_MS:
+                    yield ChurnStep(after_ms, CutBegin(silence_ms, client_id, brokers))
+                    yield ChurnStep(last_ms, CutEnd(at_ms, client_id, brokers))
             elif client_id not in silent_ms and client_id in present_ms:
                 silent_ms[client_id] = present_ms[client_id], at_ms
             present_ms[client_id] = at_ms
 
 
-def _broker_steps(samples: Sequence[GroupSample], broker_names: AbstractSet[str]) -> Iterator[BrokerStep]:
+def _broker_steps(samples: Sequence[GroupSample], brokers: tuple[str, ...]) -> Iterator[ChurnStep]:
     begin_ms = samples[0].at_ms
-    down: AbstractSet[str] = frozenset()
+    down: set[str] = set()
     for before, sample in pairwise(samples):
         after_ms, until_ms = before.at_ms - begin_ms, sample.at_ms - begin_ms
         failed = {
-            failure.broker_name or ""
+            failure.broker_name
             for failure in sample.failures
             if failure.what == "offsets" and failure.error.name in _DOWN_NAMES
         }
-        now = failed & broker_names
-        yield from (BrokerStep(after_ms, until_ms, name, is_up=False) for name in sorted(now - down))
-        yield from (BrokerStep(after_ms, until_ms, name, is_up=True) for name in sorted(down - now))
+        now = {name for name in brokers if name in failed}
+        yield from (ChurnStep(after_ms, BrokerStop(until_ms, name)) for name in sorted(now - down))
+        yield from (ChurnStep(after_ms, BrokerStart(until_ms, name)) for name in sorted(down - now))
         down = now
 
 

@@ -12,7 +12,7 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import ClientSample, GroupSample, OwnerSample, QueueSample
 from rmqctl.whatif.churn.changes import BrokerStart, BrokerStop, CutBegin, CutEnd, Departure, MemberEnd, MemberStart
-from rmqctl.whatif.churn.trace import BrokerStep, ChurnStep, ChurnTrace, ClientSilence, read_trace
+from rmqctl.whatif.churn.trace import ChurnStep, ChurnTrace, read_trace
 
 QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(4)]
 OLD = MessageQueue("left", "broker-a", 0)
@@ -45,8 +45,8 @@ def test_clients_start_and_end_between_two_samples() -> None:
     assert trace.client_ids == ("a", "b")
     assert trace.for_ms == 45_000
     assert trace.steps == (
-        ChurnStep(15_000, 30_000, "b", Departure.STOP),
-        ChurnStep(30_000, 45_000, "c"),
+        ChurnStep(15_000, MemberEnd(30_000, "b", Departure.STOP)),
+        ChurnStep(30_000, MemberStart(45_000, "c")),
     )
     first, again, other = (trace.changes(seed) for seed in (1, 1, 2))
     assert first == again != other
@@ -68,9 +68,9 @@ def test_a_broker_that_did_not_answer_shows_no_end_and_nothing_when_unknown() ->
     )
     # Both b and c were last seen before; c may have started at any time after the last complete sample.
     assert trace.steps == (
-        ChurnStep(30_000, 40_000, "c"),
-        ChurnStep(40_000, 50_000, "b", Departure.STOP),
-        ChurnStep(40_000, 50_000, "c", Departure.STOP),
+        ChurnStep(30_000, MemberStart(40_000, "c")),
+        ChurnStep(40_000, MemberEnd(50_000, "b", Departure.STOP)),
+        ChurnStep(40_000, MemberEnd(50_000, "c", Departure.STOP)),
     )
     assert (trace.sample_count, trace.partial_count) == (6, 3)
     assert any("3 of 6 samples" in concern for concern in trace.concerns(with_versions=False))
@@ -79,17 +79,24 @@ def test_a_broker_that_did_not_answer_shows_no_end_and_nothing_when_unknown() ->
 def test_a_client_that_was_silent_for_long_before_brokers_dropped_it_vanished() -> None:
     silent = [_sample(at_s, "a", "b", silent=("b",)) for at_s in range(30, 135, 15)]
     vanished = _read(_sample(0, "a", "b"), _sample(15, "a", "b"), *silent, _sample(135, "a"))
-    assert vanished.steps == (ChurnStep(15_000, 30_000, "b", Departure.VANISH),)
+    assert vanished.steps == (ChurnStep(15_000, MemberEnd(30_000, "b", Departure.VANISH)),)
     slow = _read(_sample(0, "a", "b"), silent[0], _sample(45, "a"))
-    assert slow.steps == (ChurnStep(30_000, 45_000, "b", Departure.STOP),)
+    assert slow.steps == (ChurnStep(30_000, MemberEnd(45_000, "b", Departure.STOP)),)
     back = _read(_sample(0, "a", "b"), *silent, _sample(135, "a", "b"), _sample(150, "a"))
-    assert back.steps == (ChurnStep(135_000, 150_000, "b", Departure.STOP),)
+    assert back.steps == (
+        ChurnStep(0, CutBegin(30_000, "b", ("broker-a",))),
+        ChurnStep(120_000, CutEnd(135_000, "b", ("broker-a",))),
+        ChurnStep(135_000, MemberEnd(150_000, "b", Departure.STOP)),
+    )
 
 
 def test_a_client_that_was_silent_and_answers_again_is_cut_off_meanwhile() -> None:
     silent = [_sample(at_s, "a", "b", silent=("b",)) for at_s in (10, 15, 20)]
     trace = _read(_sample(0, "a", "b"), *silent, _sample(25, "a", "b"))
-    assert (trace.steps, trace.silences) == ((), (ClientSilence(0, 10_000, 20_000, 25_000, "b"),))
+    assert trace.steps == (
+        ChurnStep(0, CutBegin(10_000, "b", ("broker-a",))),
+        ChurnStep(20_000, CutEnd(25_000, "b", ("broker-a",))),
+    )
     begin, end = trace.changes(1)
     assert isinstance(begin, CutBegin)
     assert isinstance(end, CutEnd)
@@ -97,7 +104,7 @@ def test_a_client_that_was_silent_and_answers_again_is_cut_off_meanwhile() -> No
     assert (begin.client_id, begin.broker_names) == ("b", ("broker-a",))
     assert "0 starts, 0 ends and 1 silence of clients" in trace.words()
     slow = _read(_sample(0, "a", "b"), *silent[1:], _sample(25, "a", "b"))
-    assert slow.silences == ()
+    assert slow.steps == ()
 
 
 def test_a_broker_that_does_not_run_stops_and_starts() -> None:
@@ -106,9 +113,10 @@ def test_a_broker_that_does_not_run_stops_and_starts() -> None:
 
     gone = [_sample(at_s, "a", failures=failed(NotRegisteredError("broker-a", "gone", 0))) for at_s in (10, 20)]
     trace = _read(_sample(0, "a", owners="aaaa"), *gone, _sample(30, "a"))
-    assert trace.broker_steps == (
-        BrokerStep(0, 10_000, "broker-a", is_up=False), BrokerStep(20_000, 30_000, "broker-a", is_up=True)
-    )  # fmt: skip
+    assert trace.steps == (
+        ChurnStep(0, BrokerStop(10_000, "broker-a")),
+        ChurnStep(20_000, BrokerStart(30_000, "broker-a")),
+    )
     assert [type(change) for change in trace.changes(1)] == [BrokerStop, BrokerStart]
     assert "1 stop of brokers" in trace.words()
     for error, broker_name in (
@@ -116,14 +124,14 @@ def test_a_broker_that_does_not_run_stops_and_starts() -> None:
         (NotRegisteredError("other", "gone", 0), "other"),
     ):
         other = [_sample(at_s, "a", failures=failed(error, broker_name)) for at_s in (10, 20)]
-        assert _read(_sample(0, "a", owners="aaaa"), *other, _sample(30, "a")).broker_steps == ()
+        assert _read(_sample(0, "a", owners="aaaa"), *other, _sample(30, "a")).steps == ()
 
 
 def test_members_are_those_of_the_time_at_which_they_were_read() -> None:
     # The recorder was stopped between reading the members and the round.
     late = replace(_sample(60, "a", owners="aaaa"), members_at_ms=21_000)
     trace = _read(_sample(0, "a", "b", owners="aabb"), _sample(20, "a", "b", owners="aabb"), late)
-    assert trace.steps == (ChurnStep(20_000, 21_000, "b", Departure.STOP),)
+    assert trace.steps == (ChurnStep(20_000, MemberEnd(21_000, "b", Departure.STOP)),)
     assert trace.moves_ms == (21_000, 21_000)
     short = trace.until(20_000)
     assert (short.for_ms, short.steps, short.moves_ms) == (20_000, (), ())
