@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from random import Random
+
+from msgspec import Struct
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Allocate, Assignment, sort_client_ids
 from rmqctl.rules.protection import Presence
 
 from .ledger import PullSession
-from .timing import ClientTiming
+from .timing import SLOWEST, ClientTiming
 
 
 class ClientList:
@@ -116,6 +119,37 @@ class Holding:
         self.is_waiting = False
 
 
+class ClientTrait(Struct, frozen=True):
+    """How far a client's clock is ahead, and how many times as long its requests take."""
+
+    skew_ms: float = 0.0
+    slowness: float = 1.0
+
+
+class ClientTraits:
+    """What distinguishes clients, and remains after each of their restarts: they run on the same machine.
+
+    Clients with one address share a machine, which is as slow for all of them.
+    """
+
+    def __init__(self, random: Random, skew_ms: float) -> None:
+        self._random = random
+        self._skew_ms = skew_ms
+        self._machines: dict[str, float] = {}
+        self._traits: dict[str, ClientTrait] = {}
+
+    def get(self, origin: str) -> ClientTrait:
+        """Return those of a client."""
+        if origin not in self._traits:
+            draw = self._random.uniform
+            machine = origin.partition("@")[0]
+            if machine not in self._machines:
+                self._machines[machine] = SLOWEST ** draw(-1, 1)
+            slowness = self._machines[machine] * SLOWEST ** draw(-1, 1)
+            self._traits[origin] = ClientTrait(draw(-self._skew_ms, self._skew_ms), slowness)
+        return self._traits[origin]
+
+
 class SimulatedMember:
     """One process of a client, with its view of the group.
 
@@ -123,7 +157,7 @@ class SimulatedMember:
     that a broker listed at the last rebalance, and those of them that counted. `version_ms` is that of its
     subscriptions, by its own clock, which is `skew_ms` ahead. `unheard_ms` is the time in which brokers have an older
     one, unless another member sends a newer one. `notified_ms` is when a broker first reported a change of members
-    after the last rebalance.
+    after the last rebalance. Its requests take `slowness` times as long as usual.
     """
 
     __slots__ = (
@@ -141,6 +175,7 @@ class SimulatedMember:
         "route",
         "route_phase_ms",
         "skew_ms",
+        "slowness",
         "started_ms",
         "timing",
         "unheard_ms",
@@ -151,15 +186,15 @@ class SimulatedMember:
 
     def __init__(
         self, client_id: str, origin: str, timing: ClientTiming, route: SimulatedRoute, *, started_ms: float,
-        phases_ms: tuple[float, float, float], skew_ms: float = 0.0,
+        phases_ms: tuple[float, float, float], trait: ClientTrait,
     ) -> None:  # fmt: skip
         self.client_id = client_id
         self.origin = origin
         self.timing = timing
         self.route = route
         self.started_ms = started_ms
-        self.skew_ms = skew_ms
-        self.version_ms = started_ms + skew_ms
+        self.skew_ms, self.slowness = trait.skew_ms, trait.slowness
+        self.version_ms = started_ms + trait.skew_ms
         self.unheard_ms = (-inf, -inf)
         self.heartbeat_phase_ms, self.route_phase_ms, self.commit_phase_ms = phases_ms
         self.is_alive = self.waits_for_queue = True

@@ -22,7 +22,7 @@ from .agenda import Agenda
 from .changes import BrokerStart, BrokerStop, Change, CutBegin, Departure, MemberEnd, MemberStart
 from .group import ChurnGroup, broker_names
 from .ledger import MessageLedger, QueueLedger
-from .parties import ClientList, ClientLists, Holding, SimulatedBroker, SimulatedMember, SimulatedRoute
+from .parties import ClientList, ClientLists, ClientTraits, Holding, SimulatedBroker, SimulatedMember, SimulatedRoute
 from .pulls import Pulls
 from .shares import Shares
 from .timing import CHANNEL_EXPIRED_MS, CHANNEL_SCAN_MS, LEAST_DELAY_MS, MOST_DELAY_MS, THREAD_COUNT, ClientTiming
@@ -84,7 +84,7 @@ class Simulation:
             name: SimulatedBroker(name, self._random.uniform(0, CHANNEL_SCAN_MS), lists) for name in broker_names(group)
         }
         self._pulls = Pulls(self._agenda, self._brokers, self._ledger, group)
-        self._skews_ms: dict[str, float] = {}
+        self._traits = ClientTraits(self._random, group.skew_ms)
         self._routes: dict[tuple[str, ...], SimulatedRoute] = {}
         self._members: dict[str, SimulatedMember] = {}
         self._shares = Shares(group, self._members, lists, protection_ms)
@@ -138,11 +138,11 @@ class Simulation:
             at_ms = self._ledger.settled_at_ms
             self._settled.append(None if at_ms is None else max(0.0, at_ms - self._changed_at_ms))
 
-    def _delay_ms(self) -> float:
-        return self._random.uniform(LEAST_DELAY_MS, MOST_DELAY_MS)
+    def _delay_ms(self, member: SimulatedMember) -> float:
+        return self._random.uniform(LEAST_DELAY_MS, MOST_DELAY_MS) * member.slowness
 
     def _gap_ms(self, member: SimulatedMember) -> float:
-        return self._random.uniform(0.4, 1.6) * member.timing.broker_gap_ms
+        return self._random.uniform(0.4, 1.6) * member.timing.broker_gap_ms * member.slowness
 
     # Members
 
@@ -154,7 +154,7 @@ class Simulation:
             phases_ms = (draw(0, timing.heartbeat_ms), draw(0, timing.route_ms), draw(0, self._group.commit_every_ms))
             member = SimulatedMember(
                 client_id, client_id, timing, self._route(), started_ms=_LONG_AGO_MS, phases_ms=phases_ms,
-                skew_ms=self._skew_ms(client_id),
+                trait=self._traits.get(client_id),
             )  # fmt: skip
             member.waits_for_queue = False
             member.last_rebalance_ms = draw(-timing.rebalance_ms, 0)
@@ -174,20 +174,13 @@ class Simulation:
     def _timing(self, origin: str) -> ClientTiming:
         return self._group.timings.get(origin, self._group.timing)
 
-    def _skew_ms(self, origin: str) -> float:
-        """Return how far the clock of a client is ahead, the same after each of its restarts."""
-        most_ms = self._group.skew_ms
-        if most_ms and origin not in self._skews_ms:
-            self._skews_ms[origin] = self._random.uniform(-most_ms, most_ms)
-        return self._skews_ms.get(origin, 0.0)
-
     def _start(self, change: MemberStart) -> None:
         now_ms, origin = self._agenda.now_ms, change.origin or change.client_id
         timing = self._timing(origin)
         phases_ms = (now_ms, now_ms, now_ms + timing.first_commit_ms)
         member = SimulatedMember(
             change.client_id, origin, timing, self._route(), started_ms=now_ms, phases_ms=phases_ms,
-            skew_ms=self._skew_ms(origin),
+            trait=self._traits.get(origin),
         )  # fmt: skip
         self._members[change.client_id] = member
         heard_ms = now_ms + timing.start_ms
@@ -195,7 +188,7 @@ class Simulation:
             heard_ms += self._gap_ms(member)
             self._agenda.add(heard_ms, partial(self._register, broker, member))
         wait_ms = timing.rebalance_min_ms if timing.waits_at_start else 0.0
-        self._rebalance_at(member, max(heard_ms + self._delay_ms(), now_ms + wait_ms))
+        self._rebalance_at(member, max(heard_ms + self._delay_ms(member), now_ms + wait_ms))
 
     def _end(self, member: SimulatedMember, departure: Departure) -> None:
         now_ms = self._agenda.now_ms
@@ -248,7 +241,7 @@ class Simulation:
                 member.notified_ms = self._agenda.now_ms
             allowed_ms = member.last_rebalance_ms + member.timing.rebalance_min_ms
             if member.next_rebalance_ms is None or member.next_rebalance_ms > max(soonest_ms, allowed_ms):
-                self._rebalance_at(member, max(self._agenda.now_ms + self._delay_ms(), allowed_ms))
+                self._rebalance_at(member, max(self._agenda.now_ms + self._delay_ms(member), allowed_ms))
 
     def _stop_broker(self, broker: SimulatedBroker) -> None:
         broker.stop()
@@ -315,7 +308,7 @@ class Simulation:
         timing, now_ms = member.timing, self._agenda.now_ms
         pull_after_ms = timing.first_pull_ms
         refused_share = timing.refused_first_share if member.waits_for_queue else timing.refused_share
-        if refused_share and self._random.random() < refused_share:
+        if refused_share and self._random.random() < refused_share * member.slowness:
             pull_after_ms += timing.pull_retry_ms
         again_ms = self._pulls.take(member, taken, pull_after_ms=pull_after_ms)
         if again_ms is not None:
@@ -356,7 +349,7 @@ class Simulation:
         )
         if moves.drop or moves.take:
             self._announce_version(member)
-        delay_ms = self._delay_ms()
+        delay_ms = self._delay_ms(member)
         for mq in moves.drop:
             self._pulls.drop(member, mq, delay_ms=delay_ms)
         if self._group.refuses_older and (moves.drop or moves.take):
@@ -365,6 +358,8 @@ class Simulation:
             taken = {mq: Holding() for mq in moves.take}
             member.held |= taken
             self._most_queues = max(self._most_queues, len(member.held))
+            if moves.drop and member.timing.commits_first:
+                delay_ms += 2 * self._delay_ms(member)
             self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._take, member, taken))
         return bool(moves.drop or moves.take)
 
