@@ -122,8 +122,8 @@ class Holding:
 class ClientTrait(Struct, frozen=True):
     """How far a client's clock is ahead, and how many times as long its requests take."""
 
-    skew_ms: float = 0.0
-    slowness: float = 1.0
+    skew_ms: float
+    slowness: float
 
 
 class ClientTraits:
@@ -155,9 +155,8 @@ class SimulatedMember:
 
     `held` are its queues. `cut` are the brokers that it cannot reach. `views` are, by topic, its route and the clients
     that a broker listed at the last rebalance, and those of them that counted. `version_ms` is that of its
-    subscriptions, by its own clock, which is `skew_ms` ahead. `unheard_ms` is the time in which brokers have an older
-    one, unless another member sends a newer one. `notified_ms` is when a broker first reported a change of members
-    after the last rebalance. Its requests take `slowness` times as long as usual.
+    subscriptions, by its own clock. `unheard_ms` is the time in which brokers have an older one, unless another member
+    sends a newer one. `notified_ms` is when a broker first reported a change of members after the last rebalance.
     """
 
     __slots__ = (
@@ -174,10 +173,9 @@ class SimulatedMember:
         "presences",
         "route",
         "route_phase_ms",
-        "skew_ms",
-        "slowness",
         "started_ms",
         "timing",
+        "trait",
         "unheard_ms",
         "version_ms",
         "views",
@@ -193,8 +191,8 @@ class SimulatedMember:
         self.timing = timing
         self.route = route
         self.started_ms = started_ms
-        self.skew_ms, self.slowness = trait.skew_ms, trait.slowness
-        self.version_ms = started_ms + trait.skew_ms
+        self.trait = trait
+        self.renew_version(started_ms)
         self.unheard_ms = (-inf, -inf)
         self.heartbeat_phase_ms, self.route_phase_ms, self.commit_phase_ms = phases_ms
         self.is_alive = self.waits_for_queue = True
@@ -205,6 +203,10 @@ class SimulatedMember:
         self.notified_ms: float | None = None
         self.presences: dict[str, Presence] = {}
         self.views: dict[str, tuple[SimulatedRoute, ClientList, ClientList]] = {}
+
+    def renew_version(self, now_ms: float) -> None:
+        """Give its subscriptions a new version: the time of its clock."""
+        self.version_ms = now_ms + self.trait.skew_ms
 
     def reaches(self, broker: SimulatedBroker) -> bool:
         """Return whether requests to a broker are answered."""

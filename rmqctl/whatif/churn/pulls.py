@@ -126,7 +126,7 @@ class Pulls:
 
     def renew_version(self, member: SimulatedMember, delay_ms: float) -> None:
         """Give a member whose queues have changed a new version; it can pull again what brokers refused."""
-        member.version_ms = self._agenda.now_ms + member.skew_ms
+        member.renew_version(self._agenda.now_ms)
         self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._pull_all, member, dict(member.held)))
 
     def _is_unheard(self, member: SimulatedMember) -> bool:
@@ -145,7 +145,7 @@ class Pulls:
     def _pull_again(self, member: SimulatedMember, mq: MessageQueue, holding: Holding) -> None:
         holding.is_waiting = False
         if holding.session is None and self._is_older(member, self._brokers[mq.broker_name]):
-            member.version_ms = self._agenda.now_ms + member.skew_ms
+            member.renew_version(self._agenda.now_ms)
         self._pull(member, mq, holding)
 
     def resume(self, member: SimulatedMember, broker: SimulatedBroker) -> None:

@@ -139,10 +139,10 @@ class Simulation:
             self._settled.append(None if at_ms is None else max(0.0, at_ms - self._changed_at_ms))
 
     def _delay_ms(self, member: SimulatedMember) -> float:
-        return self._random.uniform(LEAST_DELAY_MS, MOST_DELAY_MS) * member.slowness
+        return self._random.uniform(LEAST_DELAY_MS, MOST_DELAY_MS) * member.trait.slowness
 
     def _gap_ms(self, member: SimulatedMember) -> float:
-        return self._random.uniform(0.4, 1.6) * member.timing.broker_gap_ms * member.slowness
+        return self._random.uniform(0.4, 1.6) * member.timing.broker_gap_ms * member.trait.slowness
 
     # Members
 
@@ -308,7 +308,8 @@ class Simulation:
         timing, now_ms = member.timing, self._agenda.now_ms
         pull_after_ms = timing.first_pull_ms
         refused_share = timing.refused_first_share if member.waits_for_queue else timing.refused_share
-        if refused_share and self._random.random() < refused_share * member.slowness:
+        # The slower a client is, the later brokers hear the version that its pulls need.
+        if refused_share and self._random.random() < refused_share * member.trait.slowness:
             pull_after_ms += timing.pull_retry_ms
         again_ms = self._pulls.take(member, taken, pull_after_ms=pull_after_ms)
         if again_ms is not None:
@@ -359,6 +360,7 @@ class Simulation:
             member.held |= taken
             self._most_queues = max(self._most_queues, len(member.held))
             if moves.drop and member.timing.commits_first:
+                # The acknowledgement of the commit comes back before the offsets are asked for.
                 delay_ms += 2 * self._delay_ms(member)
             self._agenda.add(self._agenda.now_ms + delay_ms, partial(self._take, member, taken))
         return bool(moves.drop or moves.take)
